@@ -10,6 +10,11 @@ endif()
 install(TARGETS msstream msstream_overlap EXPORT msstream-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+if(TARGET msstream_mpi)
+  # An export of its own: the package is usable without MPI.
+  install(TARGETS msstream_mpi EXPORT msstream-mpi-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT msstream-mpi-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir})
+endif()
 if(TARGET msstream_torch)
   # The Python module and its shared library are installed into one folder, to be added to
   # PYTHONPATH: the module looks for the library in its own folder.

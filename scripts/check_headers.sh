@@ -13,6 +13,7 @@ scripts/check_headers.sh [--alone]
 Compiles the public headers, warnings as errors: as in a CUDA build where CUDA is installed, else for
 the host. The headers of a room are compiled as one file, in seconds. --alone compiles each by
 itself, in minutes, which also finds what a header forgets to include and another of its room brings.
+The header for programs that call MPI is left out: it includes <mpi.h>.
 END
 }
 
@@ -35,10 +36,12 @@ else
   compile+=(-DMSSTREAM_CUDA=0)
 fi
 
+public_headers() { find include -name '*.hpp' ! -path include/msstream/comm/mpi.hpp "$@"; }
+
 # Headers are included and not compiled directly, since #pragma once in the main file is a warning.
-count=$(find include -name '*.hpp' | wc -l)
+count=$(public_headers | wc -l)
 if [ -n "$alone" ]; then
-  find include -name '*.hpp' -print0 |
+  public_headers -print0 |
     xargs -0 -P "$(nproc)" -I{} "${compile[@]}" -include {} -x c++ /dev/null
   echo "headers: $count compile alone, with $runtimes"
 else
@@ -46,7 +49,7 @@ else
   trap 'rm -rf "$rooms"' EXIT
   # Includes the shortest headers first: they include the fewest others, so the headers after them
   # get the least from them.
-  find include -name '*.hpp' -printf '%s %p\n' | sort -n | while read -r _ header; do
+  public_headers -printf '%s %p\n' | sort -n | while read -r _ header; do
     room=${header#include/msstream/}
     echo "#include <${header#include/}>" >>"$rooms/${room%%/*}.cpp"
   done

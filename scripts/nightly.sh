@@ -23,7 +23,9 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   sklearn  the recorded numbers of scikit-learn, beside those of the newest one from PyPI; left out without a network
   python   checkpoints and event files, beside the newest safetensors and TensorBoard from PyPI; left out without a network
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
+  collectives  100,000 random programs of collectives on 2 to 8 ranks, which must report no failure; half an hour on two busy cores
   parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
+  mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
   page     the page of msstream-overlap in headless Chromium; left out without the package chromium
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
@@ -121,6 +123,14 @@ captures() {
   MSSTREAM_TEST_CAPTURES=5200 "$root/build/$preset/tests/test_step" --gtest_filter='CapturesBesideTest/*'
 }
 
+collectives() {
+  preset=host
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build test_comm
+  MSSTREAM_TEST_COLLECTIVE_PROGRAMS=100000 "$root/build/host/tests/test_comm" \
+    --gtest_filter='RandomCollectives/host.give_every_rank_what_it_must_get' --gtest_brief=1
+}
+
 parquet() {
   local arrow
   preset=host
@@ -132,6 +142,19 @@ parquet() {
     -D MSSTREAM_ARROW="$arrow" -D MSSTREAM_BUILD_EXAMPLES=OFF -B "$root/build/parquet"
   quietly cmake --build "$root/build/parquet" --parallel "$(nproc)" --target test_data_parquet
   "$root/build/parquet/tests/test_data_parquet" --gtest_brief=1
+}
+
+mpi() {
+  preset=host
+  install_missing libopenmpi-dev openmpi-bin || {
+    say "left out: $advice does not work"
+    return
+  }
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
+    -D MSSTREAM_MPI=/usr -B "$root/build/mpi"
+  quietly cmake --build "$root/build/mpi" --parallel "$(nproc)" --target test_comm_mpi
+  "$root/build/mpi/tests/test_comm_mpi" --gtest_brief=1
+  "$root/scripts/two_hosts.sh" "$root/build/mpi/examples/teach/teach_data_parallel"
 }
 
 page() {
@@ -189,12 +212,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load consumer core fuzz sklearn python captures parquet page hta gpu)
+parts=(headers tidy asan tsan load consumer core fuzz sklearn python captures collectives parquet mpi page hta gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | captures | parquet | page | hta | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | captures | collectives | parquet | mpi | page | hta | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Trains on ranks of two hosts, which are two network namespaces of this machine with a cable between
 # them, and compares the result with that of ranks that are threads: scripts/two_hosts.sh [program].
+# The ranks find each other by MASTER_ADDR, and then by MPI, if the program and the machine have it.
 # Needs root and `ip`; without them it says so and succeeds.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -49,3 +50,22 @@ unset WORLD_SIZE
 "$program" >"$results/threads"
 cmp "$results/0" "$results/threads" || die "ranks on two hosts have another result than threads"
 say "three ranks on two hosts have the result of three threads: $(cat "$results/0")"
+
+# mpirun starts the ranks of another host by an agent, which is usually ssh. Host names differ, too.
+if ! mpirun --version 2>/dev/null | grep -q 'Open MPI' || ! grep -q msstream_finds_by_mpi "$program"; then
+  say "MPI between the hosts left out: it needs Open MPI, and a program that was built with MPI"
+  exit 0
+fi
+cat >"$results/agent" <<END
+#!/bin/sh
+shift
+exec ip netns exec $second unshare --uts sh -c "hostname second; \$*"
+END
+chmod +x "$results/agent"
+unset MASTER_ADDR MASTER_PORT RANK LOCAL_RANK
+# shellcheck disable=SC2016  # the inner shell expands its parameters
+ip netns exec "$first" unshare --uts sh -c 'hostname first; exec mpirun "$@"' mpirun \
+  --allow-run-as-root --oversubscribe --mca plm_rsh_agent "$results/agent" \
+  --host "first:1,$address.2:2" "$program" >"$results/mpi" || die "a rank has failed, started by mpirun"
+cmp "$results/mpi" "$results/threads" || die "ranks of mpirun on two hosts have another result than threads"
+say "three ranks of mpirun on two hosts have it, too"

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training/rank_options.hpp"
 
+#include <msstream/comm/communicator.hpp>
 #include <msstream/runtime/default_runtime.hpp>
+#include <msstream/runtime/host.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <exception>
 #include <stdexcept>
 
@@ -120,6 +125,40 @@ void require_devices([[maybe_unused]] RankOptions const& chosen,
         gpus));
   }
 #endif
+}
+
+void require_equal_options(RankOptions const& chosen, nlohmann::ordered_json const& described) {
+  if (!chosen.are_processes()) {
+    return;
+  }
+  Device<Host> const device;
+  comm::Communicator<Host> const processes(device, chosen.process, {.name = "options"});
+  std::vector<nlohmann::ordered_json> all;
+  for (auto const& text : processes.exchange(described.dump())) {
+    all.push_back(nlohmann::ordered_json::parse(text));
+  }
+  std::string differences;
+  for (auto const& [name, of_first] : all.front().items()) {
+    // Files may have other paths on other hosts.
+    constexpr std::array kPaths = {"data", "test", "save", "resume", "plan"};
+    bool const is_path = std::find(kPaths.begin(), kPaths.end(), name) != kPaths.end();
+    for (std::size_t rank = 1; !is_path && rank < all.size(); ++rank) {
+      if (all[rank][name] != of_first) {
+        auto option = name;
+        std::replace(option.begin(), option.end(), '_', '-');
+        differences += fmt::format("{}--{} is {} on rank 0 and {} on rank {}",
+                                   differences.empty() ? "" : ", ",
+                                   option,
+                                   of_first.dump(),
+                                   all[rank][name].dump(),
+                                   rank);
+        break;
+      }
+    }
+  }
+  if (!differences.empty()) {
+    throw cli::UsageError("the processes have different options: " + differences);
+  }
 }
 
 nlohmann::ordered_json describe(RankOptions const& chosen) {

@@ -54,6 +54,11 @@ void refuse_with_ranks(RankOptions const& chosen,
 /// Throws UsageError if CUDA is chosen and there are fewer GPUs than ranks.
 void require_devices(RankOptions const& chosen, cli::StreamOptions const& streams);
 
+/// Throws UsageError, which names the options and two processes, on all processes that a launcher
+/// has started if their options differ, as `described` has them, except for paths. All of them call
+/// it; does nothing for threads.
+void require_equal_options(RankOptions const& chosen, nlohmann::ordered_json const& described);
+
 /// Returns the options as JSON, for a program's report.
 [[nodiscard]] nlohmann::ordered_json describe(RankOptions const& chosen);
 /// Returns text for the first line of a program, such as "; 4 ranks, which are threads". Empty for

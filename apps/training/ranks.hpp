@@ -7,6 +7,7 @@
 #include <msstream/comm/communicator.hpp>
 #include <msstream/data/loader.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/metrics/of_all_ranks.hpp>
 #include <msstream/step/data_parallel.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/half_batches.hpp>
@@ -25,6 +26,8 @@ struct RankSetting {
   comm::World world = {};
   Parallel parallel = Parallel::data;
   Reproducible reproducible = Reproducible::same_rank_count;
+  /// Whether the model has collectives, so that a part without samples takes part in them.
+  bool has_collectives = false;
 };
 
 /// Returns the device of a rank, made with the options.
@@ -56,7 +59,7 @@ class Ranks {
  public:
   /// Blocks the host until all ranks have made theirs, and gives them the parameters of rank 0.
   Ranks(Device<R> const& device, Parameters<R> const& parameters, RankSetting const& setting)
-      : device_(device), world_(setting.world) {
+      : device_(device), world_(setting.world), has_collectives_(setting.has_collectives) {
     if (setting.parallel == Parallel::half_batches) {
       halves_.emplace(device, parameters, world_);
       communicator_ = halves_->communicator(0);
@@ -78,7 +81,8 @@ class Ranks {
   [[nodiscard]] int own_parts() const noexcept { return parts() / world_.size(); }
 
   /// Calls `part_loss(part)` for each of this rank's parts, from 0 to own_parts(), which returns
-  /// the mean loss of its samples, or nothing if it has none, and plays them back. Leaves the
+  /// the mean loss of its samples, and plays them back. A part without samples is left out, unless
+  /// the model has collectives. Leaves the
   /// gradients of the whole batch on the tape, and returns its loss. Part `part` has
   /// `samples[part]` of the `all_samples` of the batch.
   template <class PartLoss>
@@ -93,7 +97,7 @@ class Ranks {
     }
     auto const loss_of = [&](int number) -> std::optional<Tensor<float, R>> {
       auto const own = samples[static_cast<std::size_t>(number)];
-      if (own == 0) {
+      if (own == 0 && !has_collectives_) {
         return std::nullopt;
       }
       Tensor<float, R> loss = part_loss(number);
@@ -148,14 +152,10 @@ class Ranks {
     auto const of_all = batch_size * world_.size();
     return is_alone() ? rows : (rows + of_all - 1) / of_all * of_all;
   }
-  /// Returns the elements of all ranks, [ranks * elements], or the tensor itself if alone.
-  [[nodiscard]] Tensor<float, R> of_all_ranks(Tensor<float, R> const& own) const {
-    if (!communicator_) {
-      return own;
-    }
-    Tensor<float, R> const all(device_, {world_.size() * own.count()});
-    comm::all_gather(*communicator_, own, all);
-    return all;
+  /// Returns the examples of all ranks, which have batches of one size, or those of the rank itself
+  /// if it is alone.
+  [[nodiscard]] metrics::Batch<R> of_all_ranks(metrics::Batch<R> const& own) const {
+    return communicator_ ? metrics::of_all_ranks(*communicator_, own, own.scores.count()) : own;
   }
 
   /// Blocks the host until all ranks have called it.
@@ -169,6 +169,7 @@ class Ranks {
  private:
   Device<R> device_;
   comm::World world_;
+  bool has_collectives_;
   std::optional<comm::Communicator<R>> communicator_;
   std::optional<DataParallel<R>> parallel_;
   std::optional<HalfBatches<R>> halves_;

@@ -8,6 +8,7 @@
 #include <msstream/step/data_parallel.hpp>
 
 #include <cstdint>
+#include <iomanip>
 #include <iostream>
 #include <vector>
 
@@ -54,7 +55,9 @@ void train(ms::comm::World const& world) {
   auto const trained = ms::to_host(weight)[0];
   teach::expect(trained > 1, "the weight of " + to_string(world));
   if (world.rank() == 0) {
-    std::cout << world.size() << " ranks have trained the weight " << trained << '\n';
+    // Nine digits tell all values of a float apart.
+    std::cout << world.size() << " ranks have trained the weight " << std::setprecision(9)
+              << trained << '\n';
   }
 }
 

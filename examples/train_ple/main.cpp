@@ -30,6 +30,7 @@ void run(cli::Arguments const& arguments) {
   auto const options = parse_options(arguments);
   cli::require_runtime(options);
   training::require_devices(options, options);
+  training::require_equal_options(options, describe(options));
   auto data = load_training_data(options);
   if (!options.quiet) {
     std::cerr << fmt::format("{}: {} rows to train, {} to test; {} fields, {} tasks; {}{}\n",

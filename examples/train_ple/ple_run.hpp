@@ -162,16 +162,15 @@ class PleTraining {
       auto const batch = ms::training::click_batch(data_.columns, *fed);
       auto const of_tasks = training_.model().logits(training_.tape(), training_.pool(), batch);
       auto const count = ranks_.is_alone() ? fed->rows() : fed->shape_rows();
-      auto const weights =
-          ranks_.is_alone() ? std::nullopt : std::optional(ranks_.of_all_ranks(fed->mask()));
+      auto const weights = ranks_.is_alone() ? std::nullopt : std::optional(fed->mask());
       std::vector<ms::metrics::Update> updates;
       for (std::size_t task = 0; task < tasks.size(); ++task) {
         auto const row = static_cast<std::int64_t>(task);
         auto const labels = batch.labels.rows(row, row + 1).reshaped(of_tasks[task].shape());
         updates.push_back(ms::metrics::MetricSet(areas[task], losses[task])
-                              .with({.scores = ranks_.of_all_ranks(of_tasks[task].rows(0, count)),
-                                     .labels = ranks_.of_all_ranks(labels.rows(0, count)),
-                                     .weights = weights}));
+                              .with(ranks_.of_all_ranks({.scores = of_tasks[task].rows(0, count),
+                                                         .labels = labels.rows(0, count),
+                                                         .weights = weights})));
       }
       ms::metrics::update(updates);
     }

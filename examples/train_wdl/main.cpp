@@ -2,6 +2,7 @@
 #include "check_summary.hpp"
 #include "cli/outputs.hpp"
 #include "cli/report.hpp"
+#include "table_parts.hpp"
 #include "train_options.hpp"
 #include "training_data.hpp"
 #include "training_run.hpp"
@@ -11,6 +12,7 @@
 #include <fmt/core.h>
 
 #include <iostream>
+#include <optional>
 #include <utility>
 
 namespace train_wdl {
@@ -18,21 +20,23 @@ namespace {
 
 nlohmann::ordered_json train(TrainOptions const& options,
                              TrainingData& data,
-                             ms::comm::World const& world) {
+                             ms::comm::World const& world,
+                             std::optional<ms::TablePlan> const& plan) {
 #if MSSTREAM_CUDA
   if (options.runtime == RuntimeChoice::cuda) {
-    return options.check ? train_checked_on_cuda(options, data, world)
-                         : train_on_cuda(options, data, world);
+    return options.check ? train_checked_on_cuda(options, data, world, plan)
+                         : train_on_cuda(options, data, world, plan);
   }
 #endif
-  return options.check ? train_checked_on_host(options, data, world)
-                       : train_on_host(options, data, world);
+  return options.check ? train_checked_on_host(options, data, world, plan)
+                       : train_on_host(options, data, world, plan);
 }
 
 void run(ms::cli::Arguments const& arguments) {
   TrainOptions const options = parse_options(arguments);
   ms::cli::require_runtime(options);
   ms::training::require_devices(options, options);
+  ms::training::require_equal_options(options, describe(options));
   TrainingData data = load_training_data(options);
   if (!options.quiet) {
     std::cerr << fmt::format(
@@ -46,9 +50,11 @@ void run(ms::cli::Arguments const& arguments) {
         options.runtime == RuntimeChoice::host ? " (no GPU is used)" : "",
         ms::training::ranks_text(options));
   }
+  auto const plan = options.tables == Tables::sharded ? std::optional(plan_of_tables(options, data))
+                                                      : std::nullopt;
   nlohmann::ordered_json report;
   ms::training::on_ranks(options, [&](ms::comm::World const& world) {
-    auto own = train(options.of_rank(world.rank()), data, world);
+    auto own = train(options.of_rank(world.rank()), data, world, plan);
     if (world.rank() == 0) {
       report = std::move(own);
     }

@@ -6,8 +6,9 @@ namespace train_wdl {
 
 nlohmann::ordered_json train_checked_on_cuda(TrainOptions const& options,
                                              TrainingData& data,
-                                             ms::comm::World const& world) {
-  return train_checked<ms::Cuda>(options, data, world);
+                                             ms::comm::World const& world,
+                                             std::optional<ms::TablePlan> const& plan) {
+  return train_checked<ms::Cuda>(options, data, world, plan);
 }
 
 }  // namespace train_wdl

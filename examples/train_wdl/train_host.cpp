@@ -6,8 +6,9 @@ namespace train_wdl {
 
 nlohmann::ordered_json train_on_host(TrainOptions const& options,
                                      TrainingData& data,
-                                     ms::comm::World const& world) {
-  return Trainer<ms::Host>(options, data, world).run();
+                                     ms::comm::World const& world,
+                                     std::optional<ms::TablePlan> const& plan) {
+  return Trainer<ms::Host>(options, data, world, plan).run();
 }
 
 }  // namespace train_wdl

@@ -43,6 +43,14 @@ void check(TrainOptions& options) {
   cli::check(static_cast<cli::StreamOptions const&>(options));
   training::check_ranks(options, options.batch);
   training::refuse_with_ranks(options, {{options.check, "--check: checks one rank"}});
+  if (options.tables == Tables::replicated && !options.plan.empty()) {
+    throw UsageError("--plan goes with --tables sharded");
+  }
+  if (options.tables == Tables::sharded && options.parts() != options.ranks) {
+    throw UsageError(
+        "--tables sharded: ranks have one part of a batch each; expected --parallel data and "
+        "--reproducible same_rank_count");
+  }
   if (!options.check && !options.check_report.empty()) {
     throw UsageError("--check-report goes with --check");
   }
@@ -57,12 +65,13 @@ void check(TrainOptions& options) {
     throw UsageError(
         "--overlap does not go with --check and --trace, which change or record the times too");
   }
-  cli::check_outputs({{"--save", options.save, msstream::OutputFile::Kind::regular},
-                      {"--report", options.report},
-                      {"--trace", options.trace},
-                      {cli::kOverlap, options.overlap},
-                      {"--check-report", options.check_report}},
-                     {{"--data", options.data}, {"--resume", options.resume, "--save"}});
+  cli::check_outputs(
+      {{"--save", options.save, msstream::OutputFile::Kind::regular},
+       {"--report", options.report},
+       {"--trace", options.trace},
+       {cli::kOverlap, options.overlap},
+       {"--check-report", options.check_report}},
+      {{"--data", options.data}, {"--resume", options.resume, "--save"}, {"--plan", options.plan}});
 }
 
 }  // namespace
@@ -71,8 +80,11 @@ TrainOptions TrainOptions::of_rank(int rank) const {
   auto options = *this;
   if (rank != 0) {
     options.quiet = true;
-    for (auto* const path : {&options.save, &options.report, &options.trace, &options.overlap}) {
+    for (auto* const path : {&options.report, &options.trace, &options.overlap}) {
       path->clear();
+    }
+    if (tables == Tables::replicated) {
+      options.save.clear();
     }
   }
   return options;
@@ -92,6 +104,8 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
        {"train_wdl --steps 200 --save m.safetensors", "stop early and keep the model"},
        {"train_wdl --resume m.safetensors --steps 400", "go on from there, with the same bits"},
        {"train_wdl --ranks 4", "4 ranks, each with a quarter of the rows of each batch"},
+       {"train_wdl --ranks 4 --tables sharded --plan plan.json",
+        "each rank has a part of the tables, as plan.json says; written if there is none"},
        {"train_wdl --steps 100 --check --check-report found.json",
         "is all work in order? status 1 if not"},
        {"train_wdl --steps 20 --overlap report.html", "why did the 4 groups not overlap more?"}});
@@ -135,6 +149,15 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
 
   training::add_options(options, static_cast<training::RankOptions&>(chosen));
 
+  options.add_choice("--tables",
+                     chosen.tables,
+                     {{"replicated", Tables::replicated}, {"sharded", Tables::sharded}},
+                     "where the tables are: on every rank, or in parts on all ranks");
+  options.add("--plan",
+              chosen.plan,
+              "JSON file of the parts of --tables sharded; chosen and written if there is none",
+              "a path");
+
   options.group("Checking");
   options.add_flag("--check",
                    chosen.check,
@@ -169,7 +192,9 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
                     {"capture", options.capture}});
   described.update(training::describe(static_cast<training::UpdateOptions const&>(options)));
   described.update(training::describe(static_cast<training::RankOptions const&>(options)));
-  described.update({{"seed", options.seed},
+  described.update({{"tables", options.tables == Tables::sharded ? "sharded" : "replicated"},
+                    {"plan", options.plan},
+                    {"seed", options.seed},
                     {"reader_threads", options.reader_threads},
                     {"check", options.check},
                     {"save", options.save},

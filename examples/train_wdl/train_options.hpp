@@ -21,6 +21,9 @@ namespace ms = msstream;
 
 using ms::cli::RuntimeChoice;
 
+/// Where the embedding tables are. replicated: on every rank; sharded: in parts on all ranks.
+enum class Tables : std::uint8_t { replicated, sharded };
+
 /// The command-line options of the program train_wdl, with their defaults.
 struct TrainOptions : ms::cli::StreamOptions,
                       ms::training::UpdateOptions,
@@ -41,6 +44,9 @@ struct TrainOptions : ms::cli::StreamOptions,
   std::uint64_t seed = 1;
   int reader_threads = 2;
 
+  Tables tables = Tables::replicated;
+  std::string plan;  ///< the file of --plan
+
   bool check = false;
   msstream::CheckMode check_mode = msstream::CheckMode::log;
   std::string check_report;
@@ -53,6 +59,7 @@ struct TrainOptions : ms::cli::StreamOptions,
   bool quiet = false;
 
   /// Returns the options of one of the ranks, of which those but rank 0 print and write nothing.
+  /// All ranks take part in saving tables in parts, and keep --save.
   [[nodiscard]] TrainOptions of_rank(int rank) const;
 };
 

@@ -4,6 +4,7 @@
 #include "checkpoint.hpp"
 #include "cli/outputs.hpp"
 #include "cli/overlap_option.hpp"
+#include "table_parts.hpp"
 #include "train_options.hpp"
 #include "training/click_batch.hpp"
 #include "training/epoch_plan.hpp"
@@ -42,6 +43,7 @@ class Trainer {
   Trainer(TrainOptions const& options,
           TrainingData& data,
           ms::comm::World const& world,
+          std::optional<ms::TablePlan> const& plan,
           typename R::Options const& runtime = {})
       : options_(options),
         data_(data),
@@ -50,14 +52,19 @@ class Trainer {
         pool_(device_, pool_options(options)),
         trunk_(pool_[0]),
         tape_(device_),
-        model_(device_, shape_of(options, data_)),
-        ranks_(device_, model_.parameters(), {world, options.parallel, options.reproducible}),
+        model_(device_, shape_of(options, data_), tables_in_parts(world, plan)),
+        ranks_(device_,
+               model_.parameters(),
+               {world, options.parallel, options.reproducible, plan.has_value()}),
         optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
     if (ranks_.has_halves()) {
       second_pool_.emplace(device_, pool_options(options));
     }
     optimizer_.add(model_.parameters());
+    if (model_.in_parts()) {
+      model_.in_parts()->add_to(optimizer_);
+    }
     plan_ = {.rows = data_.training_rows,
              .loader = {.batch_size = options.batch,
                         .epochs = options.epochs,
@@ -125,13 +132,30 @@ class Trainer {
     std::int64_t all_rows = 0;                         ///< of all ranks
   };
 
-  /// Loads the checkpoint to resume from, and returns its position. The ranks do it in turn, since
-  /// those that are threads share the transforms that it loads.
+  /// Returns the tables if they are in parts. They have a communicator of their own, so that their
+  /// collectives run beside those of the dense gradients.
+  [[nodiscard]] std::optional<ms::ShardedTables<R>> tables_in_parts(
+      ms::comm::World const& world, std::optional<ms::TablePlan> const& plan) const {
+    if (!plan) {
+      return std::nullopt;
+    }
+    return ms::ShardedTables<R>(
+        table_specs(shape_of(options_, data_)),
+        ms::comm::Communicator<R>(device_, world, {.name = "tables"}),
+        {.most_samples = options_.batch / world.size(), .seed = options_.seed},
+        *plan);
+  }
+
+  /// Loads the checkpoint to resume from, and returns its position. Unless tables are in parts, the
+  /// ranks do it in turn, since those that are threads share the transforms that it loads.
   ms::data::LoaderPosition resume() {
+    if (model_.in_parts()) {
+      return load_checkpoint(options_, data_, model_, optimizer_, ranks_.world());
+    }
     ms::data::LoaderPosition position;
     for (int rank = 0; rank < ranks_.world().size(); ++rank) {
       if (rank == ranks_.world().rank()) {
-        position = load_checkpoint(options_, data_, model_, optimizer_);
+        position = load_checkpoint(options_, data_, model_, optimizer_, ranks_.world());
       }
       ranks_.wait_for_all();
     }
@@ -143,7 +167,8 @@ class Trainer {
     for (auto& feed : feeds) {
       auto const batch = feed.next();
       own.rows.push_back(batch->rows());
-      own.parts.push_back(batch->rows() == 0 ? std::nullopt : std::optional(batch_of(*batch)));
+      bool const is_left_out = batch->rows() == 0 && !model_.in_parts();
+      own.parts.push_back(is_left_out ? std::nullopt : std::optional(batch_of(*batch)));
     }
     auto const in_epoch = step_ % plan_.batches_per_epoch();
     own.all_rows =
@@ -164,15 +189,6 @@ class Trainer {
             .merge_streams = options.merge_streams,
             .launch_threads = options.launch_threads,
             .launch_thread_count = options.launch_thread_count};
-  }
-
-  static WideDeepShape shape_of(TrainOptions const& options, TrainingData const& data) {
-    return {.fields = data.columns.categorical,
-            .table_rows = data.table_rows,
-            .continuous = data.columns.continuous,
-            .embedding_dim = options.embedding_dim,
-            .layers = options.layers,
-            .seed = options.seed};
   }
 
   [[nodiscard]] std::int64_t last_step() const {
@@ -303,6 +319,9 @@ class Trainer {
   /// Returns the AUC and the log loss on the held-out rows.
   nlohmann::ordered_json test() {
     auto const rows = data_.held_out.rows();
+    // A lookup of tables in parts exchanges room for as many samples as a batch can have.
+    auto const batch_rows =
+        model_.in_parts() ? options_.batch / ranks_.world().size() : kTestBatchRows;
     if (rows == 0) {
       return {{"test_auc", nullptr}, {"test_logloss", nullptr}};
     }
@@ -310,21 +329,21 @@ class Trainer {
     Feed feed(device_,
               pool_[0],
               data_.held_out.reader(),
-              ranks_.loader_to_evaluate({.batch_size = kTestBatchRows,
+              ranks_.loader_to_evaluate({.batch_size = batch_rows,
                                          .threads = options_.reader_threads,
                                          .transforms = data_.transforms}));
     bool const alone = ranks_.is_alone();
     ms::metrics::Auc auc(
-        device_, {.capacity = ranks_.rows_to_evaluate(rows, kTestBatchRows), .weighted = !alone});
+        device_, {.capacity = ranks_.rows_to_evaluate(rows, batch_rows), .weighted = !alone});
     ms::metrics::LogLoss log_loss(device_);
     ms::metrics::MetricSet const metrics(auc, log_loss);
     while (auto const fed = feed.next()) {
       auto const batch = batch_of(*fed);
       auto const logits = model_.forward(tape_, pool_, batch);
       metrics.update(
-          {.scores = ranks_.of_all_ranks(logits),
-           .labels = ranks_.of_all_ranks(batch.labels),
-           .weights = alone ? std::nullopt : std::optional(ranks_.of_all_ranks(fed->mask()))});
+          ranks_.of_all_ranks({.scores = logits,
+                               .labels = batch.labels,
+                               .weights = alone ? std::nullopt : std::optional(fed->mask())}));
     }
     auto const area = auc.value();
     nlohmann::ordered_json result;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msstream/msstream.hpp>
+#include <msstream/step/sharded_tables.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,9 +39,15 @@ struct WideDeepShape {
 template <ms::Runtime R>
 class WideDeep {
  public:
-  WideDeep(ms::Device<R> const& device, WideDeepShape shape)
-      : shape_(std::move(shape)), parameters_(device, {.seed = shape_.seed}) {
-    for (std::size_t i = 0; i < shape_.fields.size(); ++i) {
+  /// Makes the parameters. Tables in parts are those of table_specs(); without them, the parameters
+  /// have the tables.
+  WideDeep(ms::Device<R> const& device,
+           WideDeepShape shape,
+           std::optional<ms::ShardedTables<R>> in_parts = {})
+      : shape_(std::move(shape)),
+        parameters_(device, {.seed = shape_.seed}),
+        in_parts_(std::move(in_parts)) {
+    for (std::size_t i = 0; !in_parts_ && i < shape_.fields.size(); ++i) {
       auto const& field = shape_.fields[i];
       std::int64_t const rows = shape_.table_rows[i];
       deep_.push_back(parameters_.table("deep/" + field, {rows, shape_.embedding_dim}));
@@ -63,17 +70,17 @@ class WideDeep {
   [[nodiscard]] ms::Tensor<float, R> forward(ms::GradientTape<R>& tape,
                                              ms::StreamPool<R>& pool,
                                              DeviceBatch<R> const& batch) const {
-    std::int64_t const rows = batch.labels.shape()[0];
     std::vector<ms::Tensor<float, R>> deep;
     std::vector<ms::Tensor<float, R>> wide;
-    for (std::size_t i = 0; i < shape_.fields.size(); ++i) {
+    if (in_parts_) {
+      look_up_in_parts(tape, pool, batch, deep, wide);
+    }
+    for (std::size_t i = 0; !in_parts_ && i < shape_.fields.size(); ++i) {
       auto const field = static_cast<std::int64_t>(i);
       ms::StreamScope<R> const branch(pool[static_cast<int>(field % pool.groups())],
                                       {.include_grad = true});
       ms::NameScope const name(shape_.fields[i]);
-      auto const keys =
-          batch.keys.rows(field, field + 1).reshaped({batch.keys.shape()[1]}).rows(0, rows);
-      ms::ops::Bags<R> const ids = ms::ops::hash_to_bucket(keys, shape_.table_rows[i], i);
+      auto const ids = ids_of_field(batch, i);
       deep.push_back(ms::ops::embedding_lookup(tape, deep_[i], ids));
       wide.push_back(ms::ops::embedding_lookup(tape, wide_[i], ids));
     }
@@ -87,18 +94,54 @@ class WideDeep {
     return ms::ops::add(tape, wide);
   }
 
-  /// Returns the mean loss over the rows of the batch.
+  /// Returns the mean loss over the rows of the batch; 0 if it has none.
   [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
                                           ms::StreamPool<R>& pool,
                                           DeviceBatch<R> const& batch) const {
-    return ms::ops::mean_bce_with_logits(tape, forward(tape, pool, batch), batch.labels);
+    auto const logits = forward(tape, pool, batch);
+    return batch.labels.count() == 0 ? ms::ops::sum(tape, ms::ops::sum(tape, logits, 0), 0)
+                                     : ms::ops::mean_bce_with_logits(tape, logits, batch.labels);
   }
 
   [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
+  /// Returns the tables that are in parts on all ranks; nothing if the parameters have them.
+  [[nodiscard]] std::optional<ms::ShardedTables<R>> const& in_parts() const noexcept {
+    return in_parts_;
+  }
 
  private:
+  [[nodiscard]] ms::ops::Bags<R> ids_of_field(DeviceBatch<R> const& batch, std::size_t i) const {
+    auto const field = static_cast<std::int64_t>(i);
+    auto const keys = batch.keys.rows(field, field + 1)
+                          .reshaped({batch.keys.shape()[1]})
+                          .rows(0, batch.labels.shape()[0]);
+    return ms::ops::hash_to_bucket(keys, shape_.table_rows[i], i);
+  }
+
+  /// Looks up all fields at once. All ranks call it, also one without rows.
+  void look_up_in_parts(ms::GradientTape<R>& tape,
+                        ms::StreamPool<R>& pool,
+                        DeviceBatch<R> const& batch,
+                        std::vector<ms::Tensor<float, R>>& deep,
+                        std::vector<ms::Tensor<float, R>>& wide) const {
+    ms::StreamScope<R> const trunk(pool[0], {.include_grad = true});
+    std::vector<ms::ops::Bags<R>> ids;
+    for (std::size_t i = 0; i < shape_.fields.size(); ++i) {
+      ids.push_back(ids_of_field(batch, i));
+    }
+    auto const of_deep = ids;
+    ids.insert(ids.end(), of_deep.begin(), of_deep.end());  // the wide tables have the same ids
+    std::vector<std::int64_t> widths(shape_.fields.size() + 1, 1);
+    widths[0] = static_cast<std::int64_t>(shape_.fields.size()) * shape_.embedding_dim;
+    auto const columns =
+        ms::ops::split(tape, in_parts_->lookup(tape, ms::ops::joined_bags(ids)), widths);
+    deep.push_back(columns[0]);
+    wide.assign(columns.begin() + 1, columns.end());
+  }
+
   WideDeepShape shape_;
   ms::Parameters<R> parameters_;
+  std::optional<ms::ShardedTables<R>> in_parts_;
   std::vector<ms::Tensor<float, R>> deep_;
   std::vector<ms::Tensor<float, R>> wide_;
   std::optional<ms::DenseStack<R>> mlp_;

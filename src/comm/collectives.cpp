@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <source_location>
+#include <utility>
 
 namespace msstream::comm::detail {
 
@@ -18,33 +19,53 @@ using msstream::detail::require_no_overlap;
 
 namespace {
 
+/// Throws std::invalid_argument unless a condition holds, and notes the message, which tells the
+/// other ranks why they have waited in vain if the exception ends this one.
+template <class... Arguments>
+void require_of(AnyCommunicator const& communicator,
+                bool condition,
+                fmt::format_string<Arguments...> format,
+                Arguments&&... arguments) {
+  if (!condition) [[unlikely]] {
+    auto const message = fmt::format(format, std::forward<Arguments>(arguments)...);
+    communicator.state().note_refusal(message);
+    msstream::detail::throw_invalid_argument(message);
+  }
+}
+
 /// Throws std::invalid_argument unless the tensor is on the communicator's device.
 void require_device(AnyCommunicator const& communicator,
                     CollectiveKind kind,
                     AnyTensor const& tensor) {
-  require(tensor.device() == communicator.state().device().state(),
-          "{}: a tensor of shape {} on another device than that of communicator '{}'",
-          name_of(kind),
-          tensor.shape(),
-          communicator.name());
+  require_of(communicator,
+             tensor.device() == communicator.state().device().state(),
+             "{}: a tensor of shape {} on another device than that of communicator '{}'",
+             name_of(kind),
+             tensor.shape(),
+             communicator.name());
 }
 
-void require_reduction(CollectiveKind kind, DType dtype, Reduction reduction) {
+void require_reduction(AnyCommunicator const& communicator,
+                       CollectiveKind kind,
+                       DType dtype,
+                       Reduction reduction) {
   bool const is_float =
       dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
-  require(is_float || reduction != Reduction::mean,
-          "{}: the mean of {}; expected float32, float16 or bfloat16",
-          name_of(kind),
-          name_of(dtype));
+  require_of(communicator,
+             is_float || reduction != Reduction::mean,
+             "{}: the mean of {}; expected float32, float16 or bfloat16",
+             name_of(kind),
+             name_of(dtype));
 }
 
 void require_rank(AnyCommunicator const& communicator, CollectiveKind kind, int rank) {
-  require(rank >= 0 && rank < communicator.size(),
-          "{}: rank {} of communicator '{}', which has {}",
-          name_of(kind),
-          rank,
-          communicator.name(),
-          communicator.size());
+  require_of(communicator,
+             rank >= 0 && rank < communicator.size(),
+             "{}: rank {} of communicator '{}', which has {}",
+             name_of(kind),
+             rank,
+             communicator.name(),
+             communicator.size());
 }
 
 /// Issues a collective that only reads its tensor on this rank.
@@ -100,26 +121,28 @@ void require_parts(AnyCommunicator const& communicator,
                    AnyTensor const& whole,
                    char const* part_name,
                    AnyTensor const& part) {
-  require(whole.count() == part.count() * communicator.size(),
-          "{}: {} {} and {} {} on {} ranks; expected {} elements",
-          name_of(kind),
-          whole_name,
-          whole.shape(),
-          part_name,
-          part.shape(),
-          communicator.size(),
-          part.count() * communicator.size());
+  require_of(communicator,
+             whole.count() == part.count() * communicator.size(),
+             "{}: {} {} and {} {} on {} ranks; expected {} elements",
+             name_of(kind),
+             whole_name,
+             whole.shape(),
+             part_name,
+             part.shape(),
+             communicator.size(),
+             part.count() * communicator.size());
 }
 
 void require_counts(AnyCommunicator const& communicator,
                     char const* name,
                     AnyTensor const& counts) {
   require_device(communicator, CollectiveKind::all_to_all_counted, counts);
-  require(counts.count() == communicator.size(),
-          "all_to_all: {} {} on {} ranks; expected an element a rank",
-          name,
-          counts.shape(),
-          communicator.size());
+  require_of(communicator,
+             counts.count() == communicator.size(),
+             "all_to_all: {} {} on {} ranks; expected an element a rank",
+             name,
+             counts.shape(),
+             communicator.size());
 }
 
 }  // namespace
@@ -129,7 +152,7 @@ order::Position all_reduce(AnyCommunicator const& communicator,
                            Reduction reduction,
                            std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::all_reduce;
-  require_reduction(kind, tensor.dtype(), reduction);
+  require_reduction(communicator, kind, tensor.dtype(), reduction);
   require_device(communicator, kind, tensor);
   AnyUses written(AccessMode::write);
   written.add(tensor);
@@ -149,7 +172,7 @@ order::Position reduce_scatter(AnyCommunicator const& communicator,
                                Reduction reduction,
                                std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::reduce_scatter;
-  require_reduction(kind, input.dtype(), reduction);
+  require_reduction(communicator, kind, input.dtype(), reduction);
   require_parts(communicator, kind, "input", input, "output", output);
   return issue_apart(
       communicator,
@@ -177,12 +200,14 @@ order::Position all_to_all(AnyCommunicator const& communicator,
                            AnyTensor const& output,
                            std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::all_to_all;
-  require(input.count() == output.count() && input.count() % communicator.size() == 0,
-          "all_to_all: input {} and output {} on {} ranks; expected equal numbers of elements, a "
-          "multiple of the ranks",
-          input.shape(),
-          output.shape(),
-          communicator.size());
+  require_of(
+      communicator,
+      input.count() == output.count() && input.count() % communicator.size() == 0,
+      "all_to_all: input {} and output {} on {} ranks; expected equal numbers of elements, a "
+      "multiple of the ranks",
+      input.shape(),
+      output.shape(),
+      communicator.size());
   return issue_apart(communicator,
                      {.kind = kind, .dtype = input.dtype(), .count = input.count()},
                      input,
@@ -198,12 +223,13 @@ order::Position all_to_all(AnyCommunicator const& communicator,
                            std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::all_to_all_counted;
   auto const& shape = input.shape();
-  require(shape.rank() >= 2 && shape[0] == communicator.size() && output.shape() == shape,
-          "all_to_all: input {} and output {} with counts, on {} ranks; expected two of shape "
-          "[ranks, capacity, …]",
-          shape,
-          output.shape(),
-          communicator.size());
+  require_of(communicator,
+             shape.rank() >= 2 && shape[0] == communicator.size() && output.shape() == shape,
+             "all_to_all: input {} and output {} with counts, on {} ranks; expected two of shape "
+             "[ranks, capacity, …]",
+             shape,
+             output.shape(),
+             communicator.size());
   require_counts(communicator, "counts", counts);
   require_counts(communicator, "received", received);
   require_device(communicator, kind, input);
@@ -244,7 +270,7 @@ order::Position send(AnyCommunicator const& communicator,
                      std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::send;
   require_rank(communicator, kind, to);
-  require(to != communicator.rank(), "send: rank {} to itself", to);
+  require_of(communicator, to != communicator.rank(), "send: rank {} to itself", to);
   return issue_of_sender(
       communicator,
       {.kind = kind, .dtype = tensor.dtype(), .count = tensor.count(), .peer = to},
@@ -258,7 +284,7 @@ order::Position receive(AnyCommunicator const& communicator,
                         std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::receive;
   require_rank(communicator, kind, from);
-  require(from != communicator.rank(), "receive: rank {} from itself", from);
+  require_of(communicator, from != communicator.rank(), "receive: rank {} from itself", from);
   return issue_of_receiver(
       communicator,
       {.kind = kind, .dtype = tensor.dtype(), .count = tensor.count(), .peer = from},

@@ -203,7 +203,7 @@ CommunicatorState::~CommunicatorState() {
   }
   auto& transport = *told_->transport;
   if (std::uncaught_exceptions() > exceptions_at_begin_) {
-    transport.abandon();
+    transport.abandon(why_it_ends());
     told_->is_told.store(true);  // the exception tells that something has failed
   }
   for (auto const& collective : collectives_in_flight()) {
@@ -260,6 +260,25 @@ order::Position CommunicatorState::issue(Part const& part, AnyUses const* read, 
       part.issued_at);
 }
 
+void CommunicatorState::give_up(std::string const& why) {
+  if (world_.size() == 1) {
+    return;
+  }
+  told_->is_told.store(true);  // the exception of the caller tells it
+  told_->transport->abandon(why);
+}
+
+void CommunicatorState::note_refusal(std::string const& what) {
+  std::lock_guard const guard(mutex_);
+  refused_ = what;
+}
+
+std::string CommunicatorState::why_it_ends() {
+  std::lock_guard const guard(mutex_);
+  return "an exception has ended its communicator" +
+         (refused_.empty() ? "" : "; the latest that it has refused: " + refused_);
+}
+
 void CommunicatorState::synchronize() {
   InsideWork::refuse_wait("Communicator::synchronize");
   for (auto const& collective : collectives_in_flight()) {
@@ -303,6 +322,9 @@ std::shared_ptr<StreamGroup> const& AnyCommunicator::group() const noexcept {
 }
 void AnyCommunicator::synchronize() const {
   state_->synchronize();
+}
+void AnyCommunicator::give_up(std::string const& why) const {
+  state_->give_up(why);
 }
 std::vector<std::string> AnyCommunicator::exchange(std::string const& own) const {
   return state_->exchange(own);

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -53,8 +54,14 @@ class CommunicatorState {
                         msstream::detail::AnyUses& written);
   void synchronize();
   [[nodiscard]] std::vector<std::string> exchange(std::string const& own);
+  /// See AnyCommunicator::give_up().
+  void give_up(std::string const& why);
+  /// Notes the message of an exception for arguments of a collective, which was not issued. If an
+  /// exception ends the communicator later, the other ranks are told.
+  void note_refusal(std::string const& what);
 
  private:
+  [[nodiscard]] std::string why_it_ends();
   void rethrow_failure(Part const* issued);
   /// Returns the latest collectives, among them those of replays, which the host may wait for.
   [[nodiscard]] order::PositionSet collectives_in_flight() const;
@@ -75,6 +82,8 @@ class CommunicatorState {
   int exceptions_at_begin_;
   Progress progress_;             ///< used by the watch alone
   std::shared_ptr<Watch> watch_;  ///< null if the transport needs none
+  std::mutex mutex_;              ///< protects refused_
+  std::string refused_;           ///< see note_refusal()
 };
 
 }  // namespace msstream::comm::detail

@@ -35,7 +35,7 @@ class Copies final : public Transport {
   void rethrow_failure(Part const* /*issued*/) override {}
   [[nodiscard]] bool has_failure_to_tell() override { return false; }
   void leave() noexcept override {}
-  void abandon() noexcept override {}
+  void abandon(std::string const& /*why*/) noexcept override {}
 
  private:
   std::shared_ptr<msstream::detail::Backend> runtime_;

@@ -79,7 +79,7 @@ class HostProcesses final : public PeersTransport<PeersOfProcesses> {
     tell_left();
     mesh_.reset();
   }
-  void abandon() noexcept override { tell_abandoned(); }
+  void abandon(std::string const& why) noexcept override { tell_abandoned(why); }
   /// Only the wait for other ranks counts against the timeout, and not that for own work in front
   /// of a collective.
   void watch(bool is_in_flight, std::chrono::nanoseconds /*stalled*/) noexcept override {

@@ -40,9 +40,7 @@ class HostThreads final : public Transport {
     return place_->has_failed() && !place_->is_own_loss(rank_);
   }
   void leave() noexcept override { place_->leave(rank_); }
-  void abandon() noexcept override {
-    place_->lose(rank_, "an exception has ended its communicator");
-  }
+  void abandon(std::string const& why) noexcept override { place_->lose(rank_, why); }
 
  private:
   /// Throws nothing: an exception would make the stream useless.

@@ -41,10 +41,10 @@ class PeersTransport : public Transport {
     } catch (...) {  // NOLINT(bugprone-empty-catch): the other ranks notice by themselves
     }
   }
-  void tell_abandoned() noexcept {
+  void tell_abandoned(std::string const& why) noexcept {
     is_told_by_exception_.store(true);
     try {
-      peers_->lose(peers_->rank(), "an exception has ended its communicator");
+      peers_->lose(peers_->rank(), why);
     } catch (...) {  // NOLINT(bugprone-empty-catch): the other ranks notice by themselves
     }
   }

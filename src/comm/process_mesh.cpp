@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <random>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -30,13 +29,6 @@ struct Hello {
   std::array<char, 32> token;
   std::int32_t rank;
 };
-
-[[nodiscard]] std::string random_token() {
-  std::random_device random;
-  return fmt::format("{:016x}{:016x}",
-                     (std::uint64_t{random()} << 32U) | random(),
-                     (std::uint64_t{random()} << 32U) | random());
-}
 
 /// A rank's entry among those that all ranks gather.
 struct Entry {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/process_store.hpp"
 
+#include "comm/world_access.hpp"
+
 #include <msstream/base/detail/env.hpp>
 #include <msstream/base/detail/require.hpp>
 
@@ -44,12 +46,17 @@ ProcessStore::ProcessStore(std::pair<std::string, int> const& address,
                            int rank,
                            std::chrono::nanoseconds timeout,
                            std::chrono::milliseconds linger)
-    : host_(address.first), port_(address.second) {
-  if (rank == 0) {
-    server_.emplace(port_, linger);
-    port_ = server_->port();
-  }
-  store_.emplace(address.first, port_, rank, timeout);
+    : server_(rank == 0 ? std::make_unique<TcpStoreServer>(address.second, linger) : nullptr),
+      port_(rank == 0 ? server_->port() : address.second) {
+  store_.emplace(StoreAddress{{address.first}, port_}, rank, timeout);
+}
+
+ProcessStore::ProcessStore(std::unique_ptr<TcpStoreServer> server,
+                           StoreAddress const& address,
+                           int rank,
+                           std::chrono::nanoseconds timeout)
+    : server_(std::move(server)), port_(address.port) {
+  store_.emplace(address, rank, timeout);
 }
 
 int ProcessStore::next_generation(std::string const& name) {
@@ -59,6 +66,9 @@ int ProcessStore::next_generation(std::string const& name) {
 
 std::shared_ptr<ProcessStore> ProcessStore::of_this_process(World const& world,
                                                             std::chrono::nanoseconds timeout) {
+  if (auto const& found = WorldAccess::processes(world)) {
+    return found;
+  }
   static std::mutex mutex;
   static std::shared_ptr<ProcessStore> made;
   std::lock_guard const guard(mutex);

@@ -29,21 +29,28 @@ class ProcessStore {
                std::chrono::nanoseconds timeout,
                std::chrono::milliseconds linger = {});
 
+  /// Connects to a store that rank 0 passes, and other ranks do not. Throws std::runtime_error, as
+  /// TcpStore does.
+  ProcessStore(std::unique_ptr<TcpStoreServer> server,
+               StoreAddress const& address,
+               int rank,
+               std::chrono::nanoseconds timeout);
+
   [[nodiscard]] TcpStore& store() noexcept { return *store_; }
-  /// Returns the host of rank 0, as the environment names it.
-  [[nodiscard]] std::string const& host() const noexcept { return host_; }
+  /// Returns the host of rank 0, as this process reaches it.
+  [[nodiscard]] std::string const& host() const noexcept { return store_->host(); }
   /// Returns the port of the store.
   [[nodiscard]] int port() const noexcept { return port_; }
   /// Returns how many communicators of this name the process has made before.
   [[nodiscard]] int next_generation(std::string const& name);
 
-  /// Returns that of this process. Made by the first call, and kept until exit.
+  /// Returns that of the world, if the ranks have found each other before, otherwise the one at
+  /// the address of the environment: made by the first call, and kept until exit.
   [[nodiscard]] static std::shared_ptr<ProcessStore> of_this_process(
       World const& world, std::chrono::nanoseconds timeout);
 
  private:
-  std::optional<TcpStoreServer> server_;
-  std::string host_;
+  std::unique_ptr<TcpStoreServer> server_;  ///< of rank 0
   int port_;
   std::optional<TcpStore> store_;
   std::mutex mutex_;

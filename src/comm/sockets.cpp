@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <stdexcept>
 
 namespace msstream::comm::detail {
@@ -140,6 +141,11 @@ Socket connected_to(std::string const& host, int port, std::string& why) {
   timeval const none{};
   ::setsockopt(made.descriptor(), SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
   return made;
+}
+
+std::string random_token() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
 
 std::string text_of_error(int error) {

@@ -43,6 +43,8 @@ class Socket {
 /// Returns a socket that is connected to one of the host's addresses; none, and a reason, if it
 /// cannot be.
 [[nodiscard]] Socket connected_to(std::string const& host, int port, std::string& why);
+/// Returns 32 random hexadecimal digits, by which the processes of a program know each other.
+[[nodiscard]] std::string random_token();
 /// Returns the text of an error number.
 [[nodiscard]] std::string text_of_error(int error);
 

@@ -35,7 +35,14 @@ constexpr std::size_t kAnswerHead = 1 + 4;
 /// The most bytes of a key or a value: a peer that sends more is none of ours.
 constexpr std::uint32_t kMostBytes = 1 << 26;
 
-enum What : char { hello = 'h', set = 's', set_first = 'f', get = 'g', farewell = 'b' };
+enum What : char {
+  knock = 'k',
+  hello = 'h',
+  set = 's',
+  set_first = 'f',
+  get = 'g',
+  farewell = 'b'
+};
 
 void append(std::string& to, std::uint32_t number) {
   auto const wire = htonl(number);
@@ -52,6 +59,8 @@ void append(std::string& to, std::uint32_t number) {
 /// The server's side: the clients, and the store itself. Used by the server's thread alone.
 class TcpStoreServer::Connections {
  public:
+  explicit Connections(std::string token) : token_(std::move(token)) {}
+
   /// Serves until `stop` has a byte, and then the clients that are left, for `linger` at most.
   void serve(int listener, int stop, std::chrono::milliseconds linger) {
     std::vector<pollfd> polled;
@@ -94,8 +103,9 @@ class TcpStoreServer::Connections {
  private:
   struct Client {
     Socket socket;
-    std::string rank;   ///< empty before its hello and after its farewell
-    std::string bytes;  ///< of a request that has not come as a whole
+    std::string rank;       ///< empty before its hello and after its farewell
+    std::string bytes;      ///< of a request that has not come as a whole
+    bool is_known = false;  ///< whether it has shown the token
   };
 
   void end(std::size_t i) {
@@ -140,7 +150,16 @@ class TcpStoreServer::Connections {
   }
 
   [[nodiscard]] bool answer(Client& client, char what, std::string const& key, std::string value) {
+    if (what == What::knock) {
+      client.is_known = key == token_;
+    }
+    if (!client.is_known && !token_.empty()) {
+      return false;
+    }
     switch (what) {
+      case What::knock:
+      case What::get:
+        break;
       case What::hello:
         client.rank = key;
         break;
@@ -152,8 +171,6 @@ class TcpStoreServer::Connections {
         break;
       case What::set_first:
         values_.try_emplace(key, std::move(value));
-        break;
-      case What::get:
         break;
       default:
         return false;
@@ -168,11 +185,12 @@ class TcpStoreServer::Connections {
     return client.socket.send_all(bytes.data(), bytes.size());
   }
 
+  std::string const token_;
   std::vector<Client> clients_;
   std::map<std::string, std::string> values_;
 };
 
-TcpStoreServer::TcpStoreServer(int port, std::chrono::milliseconds linger) {
+TcpStoreServer::TcpStoreServer(int port, std::chrono::milliseconds linger, std::string token) {
   try {
     listener_ = listening_at(port);
     port_ = listener_.own_port();
@@ -184,8 +202,8 @@ TcpStoreServer::TcpStoreServer(int port, std::chrono::milliseconds linger) {
     throw std::runtime_error("the store of rank 0 cannot make a pipe: " + text_of_error(errno));
   }
   try {
-    thread_ = msstream::detail::start_thread("the store of rank 0", [this, linger] {
-      Connections().serve(listener_.descriptor(), stop_[0], linger);
+    thread_ = msstream::detail::start_thread("the store of rank 0", [this, linger, token] {
+      Connections(token).serve(listener_.descriptor(), stop_[0], linger);
     });
   } catch (...) {
     ::close(stop_[0]);
@@ -203,27 +221,55 @@ TcpStoreServer::~TcpStoreServer() {
   ::close(stop_[0]);
 }
 
-TcpStore::TcpStore(std::string host, int port, int rank, std::chrono::nanoseconds timeout)
-    : address_(fmt::format("{}:{}", host, port)) {
+TcpStore::TcpStore(StoreAddress const& address, int rank, std::chrono::nanoseconds timeout) {
   auto const deadline = deadline_after(timeout);
-  std::string why;
-  while (!(socket_ = connected_to(host, port, why)).is_open()) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      throw std::runtime_error(
-          fmt::format("no connection to the store of rank 0 at {} within {}: {}",
-                      address_,
-                      timeout_text(timeout),
-                      why));
+  for (bool is_reached = false; !is_reached;) {
+    std::string reasons;
+    for (auto const& host : address.hosts) {
+      std::string why;
+      if ((is_reached = reach(host, address, why))) {
+        break;
+      }
+      reasons += fmt::format("{}{}:{}: {}", reasons.empty() ? "" : "; ", host, address.port, why);
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (!is_reached && std::chrono::steady_clock::now() > deadline) {
+      throw std::runtime_error(fmt::format(
+          "no connection to the store of rank 0 within {}: {}", timeout_text(timeout), reasons));
+    }
+    if (!is_reached) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
   }
-  socket_.send_at_once();
   // A server that does not answer is lost like one that has ended.
-  auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout).count();
-  timeval const limit{std::clamp<std::int64_t>(seconds, 1, 3600), 0};
-  ::setsockopt(socket_.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  ::setsockopt(socket_.descriptor(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  set_limit(std::chrono::duration_cast<std::chrono::seconds>(timeout));
   static_cast<void>(ask(What::hello, std::to_string(rank), {}));
+}
+
+bool TcpStore::reach(std::string const& host, StoreAddress const& address, std::string& why) {
+  socket_ = connected_to(host, address.port, why);
+  if (!socket_.is_open()) {
+    return false;
+  }
+  host_ = host;
+  address_ = fmt::format("{}:{}", host, address.port);
+  socket_.send_at_once();
+  if (address.token.empty()) {
+    return true;
+  }
+  set_limit(std::chrono::seconds(5));  // it may be another program that listens there
+  try {
+    static_cast<void>(ask(What::knock, address.token, {}));
+    return true;
+  } catch (std::runtime_error const&) {
+    why = "what listens there is not the store of this program";
+    return false;
+  }
+}
+
+void TcpStore::set_limit(std::chrono::seconds limit) const {
+  timeval const time{std::clamp<std::int64_t>(limit.count(), 1, 3600), 0};
+  ::setsockopt(socket_.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
+  ::setsockopt(socket_.descriptor(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
 }
 
 TcpStore::~TcpStore() {

@@ -36,9 +36,9 @@ class Transport {
   /// Tells the other ranks that this one issues no collectives any more. Called once, when all
   /// collectives are complete.
   virtual void leave() noexcept = 0;
-  /// Tells the other ranks that an exception ends this one's communicator: they must not wait for
-  /// it. Its collectives in flight end.
-  virtual void abandon() noexcept = 0;
+  /// Tells the other ranks that this one takes part no more, and why: they must not wait for it.
+  /// Its collectives in flight end.
+  virtual void abandon(std::string const& why) noexcept = 0;
 
   /// Returns how often a thread has to call watch(); 0: never.
   [[nodiscard]] virtual std::chrono::nanoseconds watch_interval() const noexcept { return {}; }

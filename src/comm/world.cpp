@@ -147,10 +147,20 @@ World world_of(Variables const& variables) {
   return world_of_launcher(variables, kSlurm).value_or(World());
 }
 
+FindProcesses& find_processes() noexcept {
+  static FindProcesses find = nullptr;
+  return find;
+}
+
 }  // namespace detail
 
 World World::from_environment() {
-  return detail::world_of([](char const* variable) { return env::value_of(variable); });
+  auto const world = detail::world_of([](char const* variable) { return env::value_of(variable); });
+  bool const is_of_mpi = world.launch() == Launch::mpirun || world.launch() == Launch::slurm;
+  auto const find = detail::find_processes();
+  bool const finds =
+      find != nullptr && is_of_mpi && world.size() > 1 && env::value_of("MASTER_ADDR").empty();
+  return finds ? find(world) : world;
 }
 
 std::string_view name_of(World::Launch launch) {

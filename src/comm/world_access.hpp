@@ -23,9 +23,24 @@ struct WorldAccess {
     world.threads_ = std::move(threads);
     return world;
   }
+  /// Makes the world of a process that has a connection to the store of its ranks.
+  [[nodiscard]] static World make(int rank,
+                                  int size,
+                                  int local_rank,
+                                  World::Launch launch,
+                                  std::shared_ptr<ProcessStore> processes) {
+    auto world = make(rank, size, local_rank, launch);
+    world.processes_ = std::move(processes);
+    return world;
+  }
   /// Returns what the ranks share if they are threads of this process; otherwise null.
   [[nodiscard]] static std::shared_ptr<ThreadWorld> const& threads(World const& world) noexcept {
     return world.threads_;
+  }
+  /// Returns the store that the ranks share if they are processes that have found each other
+  /// already; otherwise null.
+  [[nodiscard]] static std::shared_ptr<ProcessStore> const& processes(World const& world) noexcept {
+    return world.processes_;
   }
 };
 

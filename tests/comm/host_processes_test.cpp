@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of ranks that are processes, on the host runtime. Each rank is this program, started again.
+#include "base/message_of.hpp"
 #include "base/run_program.hpp"
 #include "comm/process_store.hpp"
 #include "comm/ranks.hpp"
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <map>
 #include <string>
@@ -216,12 +218,35 @@ void find_counts_beyond_the_capacity(Rank<Host> const& on) {
       on, AllOf(HasSubstr("rank 1 has all_to_all"), HasSubstr("its count for rank 0 is 2")));
 }
 
+/// Rank 1 refuses its arguments, and later gives its communicator up, which it keeps.
+void lose_one_that_refuses(Rank<Host> const& on) {
+  auto const refusal = [&] {
+    comm::Communicator<Host> const own(on.device, on.world, {.name = "own"});
+    all_reduce(own,
+               on.tensor(std::vector<std::int32_t>{1}),
+               on.rank() == 1 ? Reduction::mean : Reduction::sum);
+    own.synchronize();
+  };
+  EXPECT_THAT(message_of<std::exception>(refusal),
+              AllOf(HasSubstr("all_reduce: the mean of int32"),
+                    HasSubstr(on.rank() == 1 ? "expected float32" : "rank 1 is lost")));
+  on.device.synchronize(barrier(on.communicator));
+  comm::Communicator<Host> const until_all_are_told(on.device, on.world, {.name = "told"});
+  if (on.rank() == 1) {
+    on.communicator.any().give_up("row 7 has no label");
+  } else {
+    expect_error_in_all_reduce<PeerLost>(on, HasSubstr("rank 1 is lost: row 7 has no label"));
+  }
+  on.device.synchronize(barrier(until_all_are_told));
+}
+
 std::map<std::string, std::function<void(Rank<Host> const&)>> const& parts() {
   static std::map<std::string, std::function<void(Rank<Host> const&)>> const made{
       {"bits", have_the_bits_of_threads},
       {"dies", lose_one_that_dies},
       {"leaves", lose_one_that_leaves},
       {"does not come", lose_one_that_does_not_come},
+      {"refuses", lose_one_that_refuses},
       {"differ", find_collectives_that_differ},
       {"counts", find_counts_beyond_the_capacity}};
   return made;
@@ -259,6 +284,9 @@ TEST(HostProcesses, lose_a_process_that_has_left) {
 }
 TEST(HostProcesses, lose_a_process_that_does_not_come) {
   expect_success("does not come", 2);
+}
+TEST(HostProcesses, lose_a_process_that_refuses) {
+  expect_success("refuses", 3);
 }
 TEST(HostProcesses, find_collectives_that_differ) {
   expect_success("differ", 3);

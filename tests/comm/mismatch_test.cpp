@@ -141,6 +141,42 @@ std::vector<Deviation<R>> deviations() {
        [](Me me) { receive(me.communicator, zeros_of<std::int32_t>(me, 8), 0); },
        "send of 8 float32",
        "receive of 8 int32"},
+      {"reduction of one order",
+       [](Me me) { all_reduce(me.communicator, zeros_of<float>(me, 8), Reduction::min); },
+       [](Me me) { all_reduce(me.communicator, zeros_of<float>(me, 8), Reduction::mean); },
+       "(min)",
+       "(mean)"},
+      {"counts of one product",
+       [](Me me) { all_gather(me.communicator, zeros_of<float>(me, 4), zeros_of<float>(me, 8)); },
+       [](Me me) {
+         reduce_scatter(me.communicator, zeros_of<float>(me, 8), zeros_of<float>(me, 4));
+       },
+       "all_gather of 4 float32",
+       "reduce_scatter of 4 float32"},
+      {"one too many in front",
+       [=](Me me) {
+         reduce(me);
+         reduce(me);
+         gather(me);
+       },
+       [=](Me me) {
+         reduce(me);
+         gather(me);
+       },
+       "all_reduce",
+       "all_gather"},
+      {"one left out",
+       [=](Me me) {
+         exchange(me);
+         reduce(me);
+       },
+       [=](Me me) {
+         exchange(me);
+         barrier(me.communicator);
+         reduce(me);
+       },
+       "all_reduce",
+       "barrier"},
       {"send to a rank in another collective",
        send_to_other,
        reduce,

@@ -33,6 +33,7 @@ using comm::World;
 using comm::detail::CollectiveKind;
 using comm::detail::Peers;
 using comm::detail::ProcessStore;
+using comm::detail::StoreAddress;
 using comm::detail::TcpStore;
 using comm::detail::TcpStoreServer;
 using ::testing::AllOf;
@@ -43,8 +44,8 @@ constexpr auto kLocal = "127.0.0.1";
 
 TEST(TcpStoreTest, keeps_values_by_their_keys) {
   TcpStoreServer const server(0);
-  TcpStore one(kLocal, server.port(), 0, kLong);
-  TcpStore two(kLocal, server.port(), 1, kLong);
+  TcpStore one({{kLocal}, server.port()}, 0, kLong);
+  TcpStore two({{kLocal}, server.port()}, 1, kLong);
   EXPECT_FALSE(one.get("key"));
   one.set("key", "value");
   EXPECT_EQ(two.get("key"), "value");
@@ -60,7 +61,7 @@ TEST(TcpStoreTest, keeps_values_by_their_keys) {
 
 TEST(TcpStoreTest, threads_share_a_connection) {
   TcpStoreServer const server(0);
-  TcpStore store(kLocal, server.port(), 0, kLong);
+  TcpStore store({{kLocal}, server.port()}, 0, kLong);
   std::vector<std::jthread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&store, i] {
@@ -79,10 +80,11 @@ TEST(TcpStoreTest, names_host_and_port_if_nobody_listens) {
     TcpStoreServer const server(0);
     port = server.port();
   }
-  EXPECT_THAT(message_of<std::runtime_error>(
-                  [&] { TcpStore(kLocal, port, 1, std::chrono::milliseconds(1)); }),
-              AllOf(HasSubstr("127.0.0.1:" + std::to_string(port) + " within 0.001 s"),
-                    HasSubstr("refused")));
+  EXPECT_THAT(
+      message_of<std::runtime_error>([&] {
+        TcpStore({{kLocal}, port}, 1, std::chrono::milliseconds(1));
+      }),
+      AllOf(HasSubstr("within 0.001 s: 127.0.0.1:" + std::to_string(port)), HasSubstr("refused")));
 }
 
 TEST(TcpStoreTest, names_the_port_that_is_in_use) {
@@ -92,10 +94,29 @@ TEST(TcpStoreTest, names_the_port_that_is_in_use) {
       AllOf(HasSubstr("port " + std::to_string(server.port())), HasSubstr("MSSTREAM_COMM_PORT")));
 }
 
+TEST(TcpStoreTest, a_process_takes_the_first_host_that_leads_to_its_store) {
+  TcpStoreServer const server(0, {}, "ours");
+  TcpStore const store({{"no such host", kLocal}, server.port(), "ours"}, 1, kLong);
+  EXPECT_EQ(store.host(), kLocal);
+}
+
+TEST(TcpStoreTest, a_store_refuses_who_does_not_know_its_token) {
+  TcpStoreServer const server(0, {}, "ours");
+  for (auto const* const token : {"theirs", ""}) {
+    EXPECT_THAT(message_of<std::runtime_error>([&] {
+                  TcpStore({{kLocal}, server.port(), token}, 1, std::chrono::milliseconds(1));
+                }),
+                HasSubstr("127.0.0.1:" + std::to_string(server.port())));
+  }
+  TcpStore store({{kLocal}, server.port(), "ours"}, 1, kLong);
+  store.set("key", "value");
+  EXPECT_EQ(store.get("key"), "value");
+}
+
 TEST(TcpStoreTest, tells_that_the_server_has_ended) {
   auto server = std::make_unique<TcpStoreServer>(0);
   int const port = server->port();
-  TcpStore store(kLocal, port, 1, kLong);
+  TcpStore store({{kLocal}, port}, 1, kLong);
   server.reset();
   EXPECT_THAT(message_of<std::runtime_error>([&] { store.set("key", "value"); }),
               HasSubstr("127.0.0.1:" + std::to_string(port) + " has ended"));
@@ -103,7 +124,7 @@ TEST(TcpStoreTest, tells_that_the_server_has_ended) {
 
 TEST(TcpStoreTest, a_server_that_lingers_serves_its_clients_to_their_end) {
   auto server = std::make_unique<TcpStoreServer>(0, std::chrono::hours(1));
-  auto store = std::make_unique<TcpStore>(kLocal, server->port(), 1, kLong);
+  auto store = std::make_unique<TcpStore>(StoreAddress{{kLocal}, server->port()}, 1, kLong);
   std::jthread const ending([&] { server = nullptr; });
   constexpr int kRequests = 2000;
   for (int i = 0; i < kRequests; ++i) {
@@ -148,8 +169,8 @@ std::string hello_of(char rank) {
 
 TEST(TcpStoreTest, a_client_that_ends_without_farewell_is_gone) {
   TcpStoreServer const server(0);
-  TcpStore store(kLocal, server.port(), 0, kLong);
-  { TcpStore const orderly(kLocal, server.port(), 2, kLong); }
+  TcpStore store({{kLocal}, server.port()}, 0, kLong);
+  { TcpStore const orderly({{kLocal}, server.port()}, 2, kLong); }
   EXPECT_FALSE(store.get(TcpStoreServer::kGone));
   {
     RawConnection const killed(server.port());
@@ -165,7 +186,7 @@ TEST(TcpStoreTest, a_client_that_ends_without_farewell_is_gone) {
 
 TEST(TcpStoreTest, a_client_that_sends_something_else_is_cut_off) {
   TcpStoreServer const server(0);
-  TcpStore store(kLocal, server.port(), 0, kLong);
+  TcpStore store({{kLocal}, server.port()}, 0, kLong);
   for (auto const& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"),
                             std::string("mSS1s\xff\xff\xff\xff\0\0\0\0", 13),
                             std::string("mSS1?\0\0\0\0\0\0\0\0", 13)}) {

@@ -192,6 +192,25 @@ TEST_F(TrainWdlRanks, that_cannot_be_are_refused_by_option_and_range) {
   expect_refused({}, "WORLD_SIZE", {"RANK=1"});
 }
 
+TEST_F(TrainWdlRanks, that_are_processes_with_different_options_are_refused_on_all) {
+  // as_processes.sh starts the shell, which knows the number of its rank.
+  auto const ended = run_program(
+      MSSTREAM_AS_PROCESSES,
+      {"3",
+       "/bin/sh",
+       "-c",
+       R"sh(exec "$0" --runtime host --rows 2000 --steps 2 --seed "$((RANK / 2))" --batch "$((RANK * 6 + 6))")sh",
+       MSSTREAM_TRAIN_WDL},
+      {.environment = {"MASTER_PORT=29647"}});
+  EXPECT_EQ(ended.status, 1);  // of the script: some rank has failed
+  std::string const expected =
+      "train_wdl: error: the processes have different options: --batch is 6 on rank 0 and 12 on "
+      "rank 1, --seed is 0 on rank 0 and 1 on rank 2\n";
+  auto const first = ended.err.find(expected);
+  auto const second = ended.err.find(expected, first + 1);
+  EXPECT_NE(ended.err.find(expected, second + 1), std::string::npos) << ended.err;
+}
+
 TEST_F(TrainWdlRanks, tell_of_the_failure_of_one) {
   auto const ended = train_wdl(
       uneven("4") +

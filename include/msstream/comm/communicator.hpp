@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace msstream::comm {
 
@@ -69,6 +70,13 @@ class Communicator {
   /// Blocks the host until all collectives issued so far are complete. Throws the communicator's
   /// failure, if there is one, also if another call has thrown it.
   void synchronize() const { body_.synchronize(); }
+
+  /// Returns the texts that all ranks pass, in the order of the ranks. Blocks the host until all
+  /// ranks have called it, and not for any device: for what ranks tell each other now and then,
+  /// such as their options. May be called inside a capture. Throws the failure of the communicator.
+  [[nodiscard]] std::vector<std::string> exchange(std::string const& own) const {
+    return body_.exchange(own);
+  }
 
   /// Returns the implementation. For use by the library only.
   [[nodiscard]] detail::AnyCommunicator const& any() const noexcept { return body_; }

@@ -15,6 +15,7 @@ namespace msstream::comm {
 
 namespace detail {
 
+class ProcessStore;
 class ThreadWorld;
 struct WorldAccess;
 
@@ -46,7 +47,9 @@ class World {
   /// Reads the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK), otherwise those of mpirun
   /// (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_RANK, or PMI_RANK,
   /// PMI_SIZE, MPI_LOCALRANKID), otherwise those of Slurm (SLURM_PROCID, SLURM_NTASKS,
-  /// SLURM_LOCALID). Without any of them there is one rank. Throws std::invalid_argument, naming
+  /// SLURM_LOCALID). Without any of them there is one rank. In a program that links msstream::mpi,
+  /// processes of mpirun and Slurm find each other by MPI unless MASTER_ADDR is set: see
+  /// world_of_mpi() of <msstream/comm/mpi.hpp>. Throws std::invalid_argument, naming
   /// the variables, if one of a launcher's variables is missing, is not a number or is out of
   /// range, or if RANK and WORLD_SIZE differ from the variables of mpirun and torchrun has not set
   /// them.
@@ -67,6 +70,8 @@ class World {
   int local_rank_ = 0;
   Launch launch_ = Launch::alone;
   std::shared_ptr<detail::ThreadWorld> threads_;  ///< null unless the ranks are threads
+  /// The connection to the other processes; null if the first communicator is to make it.
+  std::shared_ptr<detail::ProcessStore> processes_;
 };
 
 [[nodiscard]] std::string_view name_of(World::Launch launch);

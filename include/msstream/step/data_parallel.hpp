@@ -118,8 +118,9 @@ class DataParallel {
   /// frozen has no gradient on this rank, if a table has a gradient that does not come from a
   /// lookup, and if an operation that noted only some of its inputs adds a gradient after its
   /// bucket. Also throws what GradientTape::backward() and the collectives throw. The other ranks
-  /// then get a PeerLost when this rank's communicator ends. Throws std::logic_error on all ranks
-  /// if a table is frozen on some of them only, and with any_rank_count.
+  /// then get a PeerLost with the message at once, and the communicator is useless. Throws
+  /// std::logic_error on all ranks if a table is frozen on some of them only, and with
+  /// any_rank_count.
   void backward(GradientTape<R>& tape,
                 Tensor<float, R> const& loss,
                 std::source_location issued_at = std::source_location::current()) const {

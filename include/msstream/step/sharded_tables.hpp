@@ -146,9 +146,9 @@ class ShardedTables {
   /// and not within a capture. Without a plan, table number t is table_wise on rank t modulo the
   /// number of ranks. Throws std::invalid_argument for what require_tables() and require_plan()
   /// refuse, for a plan for another number of ranks, for most_samples below 1, for a reduction
-  /// other than mean and sum, for OutOfRange::count, and, on all ranks, if tables, plans or options
-  /// differ between ranks: the message has the first difference. The communicator then stays
-  /// usable.
+  /// other than mean and sum, for OutOfRange::count, and if tables, plans or options differ between
+  /// ranks: the message has the first difference. If it throws on one rank, it does on all, and the
+  /// communicator stays usable.
   ShardedTables(std::vector<TableSpec> tables,
                 comm::Communicator<R> const& communicator,
                 ShardedTablesOptions const& options,

@@ -107,8 +107,8 @@ class Nccl final : public PeersTransport<Peers> {
     tell_left();
     end();
   }
-  void abandon() noexcept override {
-    tell_abandoned();
+  void abandon(std::string const& why) noexcept override {
+    tell_abandoned(why);
     abort();
   }
 

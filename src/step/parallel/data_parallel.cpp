@@ -2,6 +2,7 @@
 #include "step/parallel/equal_parameters.hpp"
 #include "step/parallel/gradient_buckets.hpp"
 #include "step/parallel/loss_of_parts.hpp"
+#include "step/parallel/or_give_up.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -28,15 +29,16 @@ AnyDataParallel::AnyDataParallel(Parameters<AnyRuntime> const& parameters,
                                  DataParallelOptions const& options,
                                  std::source_location issued_at)
     : parameters_(parameters), communicator_(communicator), options_(options) {
-  if (options.reproducible == Reproducible::any_rank_count) {
-    require(options.parts >= 1 && std::has_single_bit(static_cast<unsigned>(options.parts)) &&
-                options.parts % communicator.size() == 0,
+  auto const check = [&] {
+    require(options.reproducible == Reproducible::same_rank_count ||
+                (options.parts >= 1 && std::has_single_bit(static_cast<unsigned>(options.parts)) &&
+                 options.parts % communicator.size() == 0),
             "DataParallel: batches of {} parts on {} ranks; expected a power of two that the "
             "number of ranks divides",
             options.parts,
             communicator.size());
-  }
-  make_equal(parameters, communicator, options, issued_at);
+  };
+  make_equal(parameters, communicator, options, check, issued_at);
 }
 
 int AnyDataParallel::parts() const noexcept {
@@ -54,7 +56,7 @@ void AnyDataParallel::backward(AnyTape& tape,
   }
   GradientBuckets buckets(tape, parameters_, communicator_, options_, parts(), issued_at);
   buckets.watch_last_part();
-  tape.backward(loss, issued_at);
+  or_give_up(communicator_, [&] { tape.backward(loss, issued_at); });
   buckets.exchange(true);
   buckets.put_on_tape();
 }
@@ -70,13 +72,13 @@ Floats AnyDataParallel::backward_in_parts(
   GradientBuckets buckets(tape, parameters_, communicator_, options_, parts(), issued_at);
   std::vector<std::optional<Floats>> losses;
   for (int part = first_part(); part < first_part() + own_parts(); ++part) {
-    auto const loss = part_loss(part);
+    auto const loss = or_give_up(communicator_, [&] { return part_loss(part); });
     bool const is_last = part + 1 == first_part() + own_parts();
     if (is_last) {
       buckets.watch_last_part();
     }
     if (loss) {
-      tape.backward(*loss, issued_at);
+      or_give_up(communicator_, [&] { tape.backward(*loss, issued_at); });
     }
     losses.push_back(loss);
     if (is_last) {

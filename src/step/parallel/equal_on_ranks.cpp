@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace msstream::detail {
@@ -21,11 +22,29 @@ namespace {
   return lines;
 }
 
+/// The beginning of a text that is the message of a refusal. No other text begins so.
+constexpr std::string_view kRefusal = "\nrefused: ";
+
 }  // namespace
+
+void exchange_refusal(comm::detail::AnyCommunicator const& communicator, char const* message) {
+  try {
+    static_cast<void>(communicator.exchange(std::string(kRefusal) + message));
+  } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): the refusal is thrown instead
+  }
+}
 
 void require_equal_on_ranks(char const* caller,
                             char const* what,
                             std::vector<std::string> const& texts) {
+  auto const refused =
+      std::ranges::find_if(texts, [](auto const& text) { return text.starts_with(kRefusal); });
+  if (refused != texts.end()) {
+    throw_invalid_argument(fmt::format("{}: rank {} has refused its arguments: {}",
+                                       caller,
+                                       refused - texts.begin(),
+                                       refused->substr(kRefusal.size())));
+  }
   auto const other =
       std::ranges::find_if(texts, [&](auto const& text) { return text != texts[0]; });
   if (other == texts.end()) {

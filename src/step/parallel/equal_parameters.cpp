@@ -40,16 +40,21 @@ namespace {
 void make_equal(Parameters<AnyRuntime> const& parameters,
                 comm::detail::AnyCommunicator const& communicator,
                 DataParallelOptions const& options,
+                std::function<void()> const& check,
                 std::source_location issued_at) {
-  require(options.bucket_bytes >= 1,
-          "DataParallel: buckets of {} bytes; expected at least 1",
-          options.bucket_bytes);
-  require(options.reduction == comm::Reduction::mean || options.reduction == comm::Reduction::sum,
-          "DataParallel: the {} of gradients; expected mean or sum",
-          name_of(options.reduction));
+  auto const own = checked_on_all(communicator, [&] {
+    check();
+    require(options.bucket_bytes >= 1,
+            "DataParallel: buckets of {} bytes; expected at least 1",
+            options.bucket_bytes);
+    require(options.reduction == comm::Reduction::mean || options.reduction == comm::Reduction::sum,
+            "DataParallel: the {} of gradients; expected mean or sum",
+            name_of(options.reduction));
+    return list_of(parameters, options);
+  });
   require_equal_on_ranks("DataParallel",
                          "options, and equal parameters in the same order,",
-                         communicator.exchange(list_of(parameters, options)));
+                         communicator.exchange(own));
   parameters.for_each([&](std::string const&, AnyTensor const& tensor, auto) {
     if (!tensor.immutable()) {
       comm::detail::broadcast(communicator, tensor, 0, issued_at);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/parallel/gradient_buckets.hpp"
 
+#include "step/parallel/or_give_up.hpp"
+
 #include <msstream/base/format.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
@@ -195,7 +197,7 @@ void GradientBuckets::issue(Bucket& bucket, bool has_samples) {
 
 void GradientBuckets::keep_part(bool has_samples) {
   if (has_samples) {
-    require_all();
+    or_give_up(communicator_, [&] { require_all(); });
   }
   {
     AnyStreamScope const scope(communicator_.group(), {}, issued_at_);
@@ -256,7 +258,7 @@ void GradientBuckets::require_all() const {
 
 void GradientBuckets::exchange(bool has_samples) {
   if (has_samples) {
-    require_all();
+    or_give_up(communicator_, [&] { require_all(); });
   }
   for (; issued_ < buckets_.size(); ++issued_) {
     issue(buckets_[issued_], has_samples);

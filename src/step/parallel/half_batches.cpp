@@ -2,6 +2,7 @@
 #include "step/parallel/equal_parameters.hpp"
 #include "step/parallel/gradient_buckets.hpp"
 #include "step/parallel/loss_of_parts.hpp"
+#include "step/parallel/or_give_up.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -19,10 +20,12 @@ AnyHalfBatches::AnyHalfBatches(Parameters<AnyRuntime> const& parameters,
                                DataParallelOptions const& options,
                                std::source_location issued_at)
     : parameters_(parameters), communicators_(std::move(communicators)), options_(options) {
-  require(options.reproducible == Reproducible::same_rank_count,
-          "HalfBatches: {}; expected same_rank_count: the halves are those of a number of ranks",
-          name_of(options.reproducible));
-  make_equal(parameters, communicators_[0], options, issued_at);
+  auto const check = [&] {
+    require(options.reproducible == Reproducible::same_rank_count,
+            "HalfBatches: {}; expected same_rank_count: the halves are those of a number of ranks",
+            name_of(options.reproducible));
+  };
+  make_equal(parameters, communicators_[0], options, check, issued_at);
 }
 
 Floats AnyHalfBatches::backward(AnyTape& tape,
@@ -38,11 +41,11 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
   for (int half = 0; half < 2; ++half) {
     AnyStreamScope const scope(pool.group(half), {.include_grad = true}, issued_at);
     auto const& communicator = communicators_[static_cast<std::size_t>(half)];
-    auto const loss = half_loss(half);
+    auto const loss = or_give_up(communicator, [&] { return half_loss(half); });
     GradientBuckets buckets(tape, parameters_, communicator, options_, parts, issued_at);
     buckets.watch_last_part();
     if (loss) {
-      tape.backward(*loss, issued_at);
+      or_give_up(communicator, [&] { tape.backward(*loss, issued_at); });
     }
     buckets.exchange(loss.has_value());
     if (half == 0) {

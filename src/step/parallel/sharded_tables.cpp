@@ -120,10 +120,14 @@ ShardedTablesState::ShardedTablesState(std::vector<TableSpec> tables,
                                        ShardedTablesOptions const& options,
                                        TablePlan plan,
                                        std::source_location issued_at)
-    : tables_(checked(std::move(tables))),
+    : tables_(checked_on_all(communicator, [&] { return checked(std::move(tables)); })),
       communicator_(communicator),
-      options_(checked(options)),
-      plan_(plan_or_default(std::move(plan), tables_, communicator.size(), options.sent)),
+      options_(checked_on_all(communicator, [&] { return checked(options); })),
+      plan_(checked_on_all(communicator,
+                           [&] {
+                             return plan_or_default(
+                                 std::move(plan), tables_, communicator.size(), options.sent);
+                           })),
       layout_(tables_, plan_, options.most_samples),
       device_(communicator.state().device().state()),
       arrays_(device_) {

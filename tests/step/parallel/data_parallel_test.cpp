@@ -377,7 +377,7 @@ TYPED_TEST(DataParallelMisuse, a_parameter_without_a_gradient_is_named) {
 
 TYPED_TEST(DataParallelMisuse, an_operation_without_notes_delays_what_it_may_have_read) {
   using R = TypeParam;
-  on_ranks<R>(2, [](Rank<R> const& rank) {
+  on_ranks<R>(1, [](Rank<R> const& rank) {
     Parameters<R> parameters(rank.device);
     auto const weight = parameters.dense("weight", {1}, init::constant(3));
     DataParallel<R> const parallel(parameters, rank.communicator);

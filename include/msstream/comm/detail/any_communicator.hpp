@@ -46,6 +46,10 @@ class AnyCommunicator {
   /// ranks have called it, not for any device, and may be called inside a capture. Throws the
   /// failure of the communicator.
   [[nodiscard]] std::vector<std::string> exchange(std::string const& own) const;
+  /// Ends the communicator, in the middle of something that its ranks do together and that this one
+  /// cannot go on with: collectives of all ranks fail with PeerLost, which names this rank and the
+  /// reason. Does nothing if there is one rank.
+  void give_up(std::string const& why) const;
   [[nodiscard]] CommunicatorState& state() const noexcept { return *state_; }
 
  private:

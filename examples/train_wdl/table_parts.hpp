@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "train_options.hpp"
+#include "training_data.hpp"
+#include "wide_deep.hpp"
+
+#include <msstream/step/table_plan.hpp>
+
+#include <vector>
+
+namespace train_wdl {
+
+/// Returns the shape of the model that the options describe.
+[[nodiscard]] WideDeepShape shape_of(TrainOptions const& options, TrainingData const& data);
+
+/// Returns the tables of the model, as ShardedTables must know them: those of the deep part, then
+/// those of the wide part.
+[[nodiscard]] std::vector<ms::TableSpec> table_specs(WideDeepShape const& shape);
+
+/// Returns where the tables are: the plan in the file of --plan, or a plan that is chosen, and
+/// saved by rank 0 if --plan names a file that does not exist. Rank 0 prints it unless --quiet is
+/// set. Throws std::invalid_argument, with the file, for a file that is no plan for these tables.
+[[nodiscard]] ms::TablePlan plan_of_tables(TrainOptions const& options, TrainingData const& data);
+
+}  // namespace train_wdl

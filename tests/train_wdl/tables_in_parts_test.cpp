@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/data_files.hpp"
+#include "train_wdl/program.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace msstream::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// On the host runtime, where any machine has as many ranks as it is asked for.
+class TrainWdlTablesInParts : public TrainWdlTest {
+ protected:
+  /// Returns options for epochs of four batches of 504 rows, and one of a single row.
+  [[nodiscard]] static Words uneven(std::string const& ranks) {
+    return small() + Words{"--rows", "2521", "--batch", "504", "--steps", "11", "--ranks", ranks};
+  }
+  /// Returns options for tables in parts by a plan that has all shardings in turn.
+  [[nodiscard]] Words in_parts(int ranks) {
+    auto const file = path("plan" + std::to_string(ranks));
+    if (!std::filesystem::exists(file)) {
+      auto const made =
+          train_wdl(uneven(std::to_string(ranks)) + Words{"--tables", "sharded", "--plan", file});
+      EXPECT_EQ(made.status, 0) << made.err;
+      auto plan = nlohmann::json::parse(read_all(file));
+      auto all = nlohmann::json::array();
+      for (int rank = 0; rank < ranks; ++rank) {
+        all.push_back(rank);
+      }
+      auto number = 0;
+      for (auto& at : plan["tables"]) {
+        bool const is_wide = at["table"].get<std::string>().starts_with("wide/");
+        switch (is_wide ? number % 3 : number % 4) {
+          case 0:
+            at["sharding"] = "table_wise";
+            at["ranks"] = {number % ranks};
+            break;
+          case 1:
+            at["sharding"] = "row_wise";
+            at["ranks"] = all;
+            break;
+          case 2:
+            at["sharding"] = "replicated";
+            at["ranks"] = nlohmann::json::array();
+            break;
+          default:
+            at["sharding"] = "column_wise";
+            at["ranks"] = all;
+        }
+        ++number;
+      }
+      std::ofstream(file) << plan;
+    }
+    return uneven(std::to_string(ranks)) + Words{"--tables", "sharded", "--plan", file};
+  }
+  static void expect_near(nlohmann::json const& found,
+                          nlohmann::json const& expected,
+                          std::string const& what) {
+    ASSERT_EQ(found.size(), expected.size()) << what;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i].get<double>(), expected[i].get<double>(), 1e-5)
+          << what << ", step " << i;
+    }
+  }
+};
+
+TEST_F(TrainWdlTablesInParts, learn_what_whole_tables_learn) {
+  auto const expected = report_of(uneven("1"));
+  for (int const ranks : {1, 2, 4}) {
+    auto const what = std::to_string(ranks) + " ranks";
+    nlohmann::json bits;
+    for (auto const& way :
+         {Words{}, Words{"--capture"}, Words{"--stream-groups", "1", "--capture"}}) {
+      auto const found = report_of(in_parts(ranks) + way);
+      expect_near(found["losses"], expected["losses"], what);
+      for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+        for (auto const* const metric : {"test_auc", "test_logloss"}) {
+          EXPECT_NEAR(found["epochs"][epoch][metric].get<double>(),
+                      expected["epochs"][epoch][metric].get<double>(),
+                      2e-4)
+              << what;
+        }
+      }
+      EXPECT_EQ(found["options"]["tables"], "sharded");
+      EXPECT_TRUE(bits.is_null() || found["losses"] == bits) << what;
+      bits = found["losses"];
+    }
+  }
+}
+
+TEST_F(TrainWdlTablesInParts, go_on_from_a_checkpoint_on_other_ranks_and_whole) {
+  auto const expected = report_of(uneven("1"))["losses"];
+  auto const first = report_of(in_parts(4) + Words{"--steps", "7", "--save", path("first")});
+  for (auto const& way : {in_parts(4), in_parts(2), uneven("1"), uneven("2")}) {
+    auto const second = report_of(way + Words{"--resume", path("first")});
+    EXPECT_EQ(second["first_step"], 7);
+    auto joined = first["losses"];
+    joined.insert(joined.end(), second["losses"].begin(), second["losses"].end());
+    expect_near(joined, expected, ::testing::PrintToString(way));
+  }
+  // The file of a training with whole tables serves one with tables in parts, too.
+  EXPECT_EQ(train_wdl(uneven("2") + Words{"--steps", "7", "--save", path("whole")}).status, 0);
+  auto const second = report_of(in_parts(2) + Words{"--resume", path("whole")});
+  auto joined = first["losses"];
+  joined.insert(joined.end(), second["losses"].begin(), second["losses"].end());
+  expect_near(joined, expected, "from whole tables");
+}
+
+TEST_F(TrainWdlTablesInParts, of_processes_have_the_bits_of_threads) {
+  auto const options = in_parts(2);
+  auto const expected = report_of(options + Words{"--save", path("threads")});
+  auto const ended = run_program(MSSTREAM_AS_PROCESSES,
+                                 Words{"2", MSSTREAM_TRAIN_WDL} + options +
+                                     Words{"--report", path("report"), "--save", path("processes")},
+                                 {.environment = {"MASTER_PORT=29637"}});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(nlohmann::json::parse(read_all(path("report")))["losses"], expected["losses"]);
+  EXPECT_TRUE(read_all(path("processes")) == read_all(path("threads")));
+  auto const resumed = run_program(
+      MSSTREAM_AS_PROCESSES,
+      Words{"2", MSSTREAM_TRAIN_WDL} + options +
+          Words{"--steps", "12", "--resume", path("processes"), "--report", path("report")},
+      {.environment = {"MASTER_PORT=29637"}});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(nlohmann::json::parse(read_all(path("report")))["losses"].size(), 1U);
+}
+
+TEST_F(TrainWdlTablesInParts, print_their_plan_and_keep_that_of_a_file) {
+  auto const made = train_wdl(uneven("2") + Words{"--quiet=false", "--tables", "sharded"});
+  EXPECT_EQ(made.status, 0);
+  EXPECT_THAT(made.err, AllOf(HasSubstr("deep/C1 "), HasSubstr("replicated")));
+  auto const options = in_parts(2) + Words{"--quiet=false"};
+  auto const plan = read_all(path("plan2"));
+  auto const kept = train_wdl(options);
+  EXPECT_EQ(kept.status, 0) << kept.err;
+  EXPECT_THAT(kept.err,
+              AllOf(HasSubstr("table_wise"), HasSubstr("row_wise"), HasSubstr("column_wise")));
+  EXPECT_EQ(read_all(path("plan2")), plan);
+}
+
+TEST_F(TrainWdlTablesInParts, that_cannot_be_are_refused) {
+  auto const error_of = [](Words const& arguments) { return train_wdl(arguments).err; };
+  EXPECT_THAT(error_of({"--plan", path("none")}),
+              StartsWith("train_wdl: error: --plan goes with --tables sharded"));
+  EXPECT_THAT(error_of({"--tables", "some"}),
+              HasSubstr("--tables: expected one of replicated, sharded, found 'some'"));
+  for (auto const& other :
+       {Words{"--parallel", "half_batches"}, Words{"--reproducible", "any_rank_count"}}) {
+    EXPECT_THAT(error_of(Words{"--ranks", "2", "--tables", "sharded"} + other),
+                HasSubstr("--tables sharded: ranks have one part of a batch each"));
+  }
+  auto const of_two = in_parts(2);
+  auto const of_four = train_wdl(of_two + Words{"--ranks", "4"});
+  EXPECT_EQ(of_four.status, 1);
+  EXPECT_THAT(
+      of_four.err,
+      StartsWith("train_wdl: error: " + path("plan2") + ": a plan for 2 ranks; this run has 4"));
+  EXPECT_THAT(error_of(of_two + Words{"--embedding-dim", "1"}),
+              StartsWith("train_wdl: error: " + path("plan2") +
+                         ": table 'deep/C4', column_wise: 2 ranks for 1 columns"));
+  std::ofstream(path("plan2")) << "{}";
+  EXPECT_THAT(error_of(of_two), StartsWith("train_wdl: error: " + path("plan2")));
+}
+
+TEST_F(TrainWdlTablesInParts, learn_the_census_to_an_auc_of_94) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "minutes long under a sanitizer, and other tests reach the same code";
+#endif
+  auto const file = test_data("census_income_kdd.csv.gz");
+  if (!std::filesystem::exists(file)) {
+    GTEST_SKIP() << "no " << file.string();
+  }
+  auto const report = report_of({"--runtime",
+                                 "host",
+                                 "--quiet",
+                                 "--data",
+                                 file.string(),
+                                 "--epochs",
+                                 "3",
+                                 "--capture",
+                                 "--ranks",
+                                 "4",
+                                 "--tables",
+                                 "sharded",
+                                 "--plan",
+                                 path("census")});
+  ASSERT_EQ(report["epochs"].size(), 3U);
+  EXPECT_GE(report["epochs"].back()["test_auc"].get<double>(), 0.940);
+  EXPECT_THAT(read_all(path("census")), HasSubstr("table_wise"));
+}
+
+}  // namespace
+}  // namespace msstream::testing

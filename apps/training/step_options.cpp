@@ -6,6 +6,7 @@
 
 #include <msstream/base/detail/env.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/step/record_step.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

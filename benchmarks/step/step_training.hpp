@@ -6,6 +6,7 @@
 #include "training/choose_groups.hpp"
 
 #include <msstream/base/detail/env.hpp>
+#include <msstream/step/record_step.hpp>
 
 #include <fmt/core.h>
 

@@ -4,8 +4,9 @@
 /// Includes the headers for training and inference programs, which takes a few seconds to compile.
 /// Each header can also be included alone. Not included are the runtimes that check, simulate or
 /// fail (runtime/checked.hpp, sim.hpp and faulty.hpp), interop and DLPack, the raw allocator, the
-/// automatic choice of groups (step/auto_assignment.hpp), and the rooms for files and reports:
-/// data/, checkpoint/ and report/.
+/// recording of steps (step/record_step.hpp) and the automatic choice of groups
+/// (step/auto_assignment.hpp), draws of tensors (ops/random_draws.hpp), and the rooms for files and
+/// reports: data/, checkpoint/ and report/.
 
 #include <msstream/comm/collectives.hpp>
 #include <msstream/comm/communicator.hpp>
@@ -37,7 +38,6 @@
 #include <msstream/ops/normalize.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/random.hpp>
-#include <msstream/ops/random_draws.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/schedule.hpp>
 #include <msstream/ops/segment.hpp>
@@ -54,8 +54,6 @@
 #include <msstream/step/parameter_averages.hpp>
 #include <msstream/step/parameters.hpp>
 #include <msstream/step/prefetch.hpp>
-#include <msstream/step/record_step.hpp>
-#include <msstream/step/step_trace.hpp>
 #include <msstream/step/two_stage.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 #include <msstream/stream/stream_pool.hpp>

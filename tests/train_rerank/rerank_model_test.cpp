@@ -6,6 +6,7 @@
 #include "step/model_losses.hpp"
 
 #include <msstream/memory/device.hpp>
+#include <msstream/step/record_step.hpp>
 
 #include <cstdint>
 #include <string>

@@ -2,6 +2,8 @@
 #include "step/pipeline/two_stage_fixture.hpp"
 #include "stream/dependency_tracker.hpp"
 
+#include <msstream/step/record_step.hpp>
+
 #include <cmath>
 #include <cstddef>
 #include <type_traits>

@@ -3,6 +3,8 @@
 #include "step/pipeline/two_stage_fixture.hpp"
 #include "stream/dependency_tracker.hpp"
 
+#include <msstream/step/record_step.hpp>
+
 #include <cstddef>
 #include <type_traits>
 

@@ -56,21 +56,6 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   return window;
 }
 
-/// The most activities that are replayed. A part of a longer window predicts the whole of it.
-constexpr std::size_t kMostReplayed = 100'000;
-
-Interval replayed_part(Program const& program, Interval window) {
-  auto const& activities = program.recording().activities;
-  auto const first = std::ranges::lower_bound(
-      activities, window.begin, {}, [](Activity const& activity) { return activity.time.begin; });
-  auto const count = static_cast<std::size_t>(activities.end() - first);
-  if (count > kMostReplayed) {
-    auto const& last = *(first + static_cast<std::ptrdiff_t>(kMostReplayed));
-    return {window.begin, std::min(window.end, last.time.begin)};
-  }
-  return window;
-}
-
 /// A fix gains something if it is at least the window divided by this.
 constexpr Ns kLeastGain = 100;
 /// Likewise, of leaving out waits that the program may need.
@@ -173,8 +158,7 @@ std::vector<bool> predict(Report& report,
   if (report.findings.empty()) {
     return gains;
   }
-  auto const part = replayed_part(program, report.window);
-  Replay const replay(program, host, collectives, part);
+  Replay const replay(program, host, collectives, report.window);
   double const before = replay.run({}).makespan_ns;
   if (before <= 0) {
     return gains;

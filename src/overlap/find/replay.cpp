@@ -431,11 +431,14 @@ void Replay::fit_to_recording() {
       wanted += begins ? work_[place].sms : -work_[place].sms;
       if (begins) {
         begun[place] = taken;
-      } else if (is_counted(place)) {
+        continue;
+      }
+      auto const since = begun.extract(place).mapped();
+      if (is_counted(place)) {
         auto& kind = kinds[key_of(place)];
         kind.recorded += static_cast<double>(program_.activity(activities_[place]).time.length());
         kind.alone += static_cast<double>(work_[place].device_ns);
-        kind.replayed += taken - begun[place];
+        kind.replayed += taken - since;
       }
     }
   }

@@ -159,6 +159,7 @@ std::vector<bool> predict(Report& report,
     return gains;
   }
   Replay const replay(program, host, collectives, report.window);
+  Holds const holds(program, collectives);
   double const before = replay.run({}).makespan_ns;
   if (before <= 0) {
     return gains;
@@ -187,7 +188,7 @@ std::vector<bool> predict(Report& report,
     while (report.devices[place].device != finding.device) {
       ++place;
     }
-    auto fix = fix_of(program, host, finding.cause, sum_of(ledgers[place], finding.cause));
+    auto fix = fix_of(program, host, holds, finding.cause, sum_of(ledgers[place], finding.cause));
     if (finding.cause == Cause::bandwidth_shared) {
       auto const least = std::max<Ns>(window - finding.lost, 0);
       finding.prediction =

@@ -37,13 +37,14 @@ bool surely_needs(Program const& program, Index after, Index before) {
 
 /// Returns all waits for some activities that may not be needed, also those that were charged to no
 /// time: of several streams that wait for one activity, one is charged.
-std::unordered_set<Index> waits_for(Program const& program, std::vector<Index> const& activities) {
-  std::unordered_set<Index> waits;
+std::unordered_map<Index, Index> waits_for(Program const& program,
+                                           std::vector<Index> const& activities) {
+  std::unordered_map<Index, Index> waits;
   for (Index i = 0; i < program.recording().activities.size(); ++i) {
     for (auto const& wait : program.waits_of(i)) {
       if (std::ranges::binary_search(activities, wait.target) &&
           !surely_needs(program, i, wait.target)) {
-        waits.insert(wait.sync);
+        waits.emplace(wait.sync, kNone);
       }
     }
   }
@@ -84,6 +85,7 @@ void Fix::add(Fix const& other) {
 
 std::optional<Fix> fix_of(Program const& program,
                           Host const& host,
+                          Holds const& holds,
                           Cause cause,
                           CauseSum const& sum) {
   Fix fix;
@@ -156,7 +158,13 @@ std::optional<Fix> fix_of(Program const& program,
       fix.parts_of_sms = streams_in(program, sum);
       break;
     case Cause::false_dependency:
-      fix.waits.insert(sum.waits.begin(), sum.waits.end());
+      for (auto const held : sum.held) {
+        for (auto const& wait : program.waits_of(held)) {
+          if (std::ranges::binary_search(sum.waits, wait.sync)) {
+            fix.waits.emplace(wait.sync, holds.needed_of(wait, held));
+          }
+        }
+      }
       break;
     case Cause::one_stream_two_roles:
       for (auto const moved : sum.held) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "overlap/find/collectives.hpp"
+#include "overlap/find/hold.hpp"
 #include "overlap/find/host.hpp"
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -18,8 +20,9 @@ namespace msstream::overlap {
 
 /// The changes to a program that fix a finding.
 struct Fix {
-  std::unordered_set<Index> calls;   ///< that neither wait nor take longer than to issue
-  std::unordered_set<Index> waits;   ///< of streams, in Recording::syncs, that are left out
+  std::unordered_set<Index> calls;  ///< that neither wait nor take longer than to issue
+  /// Waits of streams, in Recording::syncs, that are left out: for what each is instead, or kNone.
+  std::unordered_map<Index, Index> waits;
   std::unordered_set<Index> moved;   ///< activities that get a stream of their own
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
@@ -43,10 +46,8 @@ struct Fix {
 
 /// Returns the fix of a cause, given what was charged to it; nothing if there is no fix that a
 /// replay knows.
-[[nodiscard]] std::optional<Fix> fix_of(Program const& program,
-                                        Host const& host,
-                                        Cause cause,
-                                        CauseSum const& sum);
+[[nodiscard]] std::optional<Fix> fix_of(
+    Program const& program, Host const& host, Holds const& holds, Cause cause, CauseSum const& sum);
 
 /// The outcome of a replay.
 struct Replayed {

@@ -247,9 +247,8 @@ class Replay::Run {
         link(before_moved_kernel(i), a);
       }
       for (auto const& wait : program.waits_of(i)) {
-        if (wait.target != kNone && !fix_.waits.contains(wait.sync)) {
-          link(wait.target, a);
-        }
+        auto const changed = fix_.waits.find(wait.sync);
+        link(changed == fix_.waits.end() ? wait.target : changed->second, a);
       }
       if (!is_moved(i)) {
         link(replay_.presumed_target(i), a);

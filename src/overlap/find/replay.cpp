@@ -38,12 +38,20 @@ Replay::Replay(Program const& program,
       places_(program.recording().activities.size(), kNone) {
   auto const& recording = program.recording();
   auto const& activities = recording.activities;
+  Ns end = window.begin;
   for (Index i = 0; i < activities.size(); ++i) {
-    if (activities[i].time.begin >= window.begin && activities[i].time.begin < window.end) {
+    auto const& time = activities[i].time;
+    if (time.begin >= window.begin || time.end > window.begin) {
       places_[i] = static_cast<Index>(activities_.size());
       activities_.push_back(i);
+      end = std::max(end, time.end);
+    }
+    if (time.begin >= window.end) {
+      end = window.end;
+      break;
     }
   }
+  tail_ = std::max<Ns>(window.end - end, 0);
   if (!recording.has_syncs && !recording.has_dependencies) {
     for (auto const& call : recording.calls) {
       if (call.kind == CallKind::wait_event) {
@@ -58,11 +66,7 @@ Replay::Replay(Program const& program,
 }
 
 Ns Replay::recorded_ns() const {
-  Ns end = start_;
-  for (auto const i : activities_) {
-    end = std::max(end, program_.activity(i).time.end);
-  }
-  return end - start_;
+  return window_.end - start_;
 }
 
 /// Finds how many copies of one direction each device runs at once. There is one engine for uploads
@@ -129,7 +133,7 @@ void Replay::take_steps() {
   Index first = kNone;
   Index last = 0;
   for (auto const i : activities_) {
-    if (auto const call = recording.activities[i].call; call != kNone) {
+    if (auto const call = recording.activities[i].call; call != kNone && !runs_at_begin(i)) {
       first = std::min(first, call);
       last = std::max(last, call);
     }
@@ -145,6 +149,12 @@ void Replay::take_steps() {
   for (Index call = first; call <= last; ++call) {
     if (!program_.issued_by(call).empty()) {
       issues[recording.calls[call].thread] = true;
+    }
+  }
+  // The calls that the threads were in when the window began come first.
+  for (Index call = 0; call < first; ++call) {
+    if (recording.calls[call].time.end > window_.begin && issues[recording.calls[call].thread]) {
+      first = call;
     }
   }
   std::vector<Index> previous(issues.size(), 0);
@@ -192,7 +202,7 @@ Interval Replay::time_of(Index call) const {
     auto const* const loop = host_.last_blocking(made.thread, time.begin + 1);
     time.end = loop == nullptr ? time.end : std::max(time.end, loop->time.end);
   }
-  return {std::max(time.begin, start_), std::max(time.end, start_)};
+  return {std::clamp(time.begin, start_, window_.end), std::clamp(time.end, start_, window_.end)};
 }
 
 /// Returns the last activity of a stream that had ended at a time; kNone if none had.
@@ -267,8 +277,8 @@ void Replay::find_targets(Step& step) {
   }
   step.cost = call.time.end - waited_until;
   if (call.kind == CallKind::copy && step.waits) {
-    step.cost +=
-        std::min(tolerance::kIssue, program_.activity(issued.front()).time.begin - call.time.begin);
+    step.cost += std::clamp<Ns>(
+        program_.activity(issued.front()).time.begin - call.time.begin, 0, tolerance::kIssue);
   }
 }
 
@@ -355,15 +365,18 @@ void Replay::take_work() {
         work.device_ns = std::min(work.device_ns, std::max(found->second, work.device_ns / 2));
       }
     }
+    auto const inside = time_in_window(i);
+    if (inside.length() < activity.time.length()) {
+      work.device_ns = std::min(work.device_ns, inside.length());
+    }
     auto const ready = std::max(measured_ready(i), window_.begin);
-    auto const delay = std::max<Ns>(activity.time.begin - ready, 0);
+    auto const delay = std::max<Ns>(inside.begin - ready, 0);
     // A long delay until the device had room or ended something is due to that, which the replay
     // repeats. A copy that goes on holds nothing of other kinds.
     constexpr Ns kParts = 4;
     auto const close = tolerance::of_order(recording);
-    bool const was_busy =
-        delay > close / kParts && (ends[device] > activity.time.begin - close ||
-                                   ended_at(activity.time.begin, device) != kNone);
+    bool const was_busy = delay > close / kParts && (ends[device] > inside.begin - close ||
+                                                     ended_at(inside.begin, device) != kNone);
     work.latency = was_busy ? close / kParts : delay;
     if (activity.kind != ActivityKind::copy) {
       ends[device] = std::max(ends[device], activity.time.end);
@@ -381,7 +394,8 @@ void Replay::take_work() {
     if (activity.call != kNone && !steps_.empty() && activity.call >= steps_.front().call &&
         activity.call <= steps_.back().call) {
       work.step = step_of_call[activity.call - steps_.front().call];
-      work.issued = std::max<Ns>(program_.issued(i) - time_of(activity.call).begin, 0);
+      work.issued = std::max<Ns>(
+          std::min(program_.issued(i), inside.begin) - time_of(activity.call).begin, 0);
     }
     work_.push_back(work);
   }
@@ -404,8 +418,9 @@ void Replay::fit_to_recording() {
     return std::pair(activity.name, activity.shape);
   };
   auto const is_counted = [&](std::size_t place) {
-    return program_.activity(activities_[place]).shape != kNone && work_[place].sms > 0 &&
-           !work_[place].fills;
+    auto const i = activities_[place];
+    return program_.activity(i).shape != kNone && work_[place].sms > 0 && !work_[place].fills &&
+           time_in_window(i) == program_.activity(i).time;
   };
   for (Index device = 0; device < recording.devices.size(); ++device) {
     double const sms =
@@ -413,7 +428,7 @@ void Replay::fit_to_recording() {
     // Passes over begins and ends, with the time that the work so far would have taken.
     std::vector<std::tuple<Ns, bool, std::size_t>> changes;
     for (std::size_t place = 0; place < activities_.size(); ++place) {
-      auto const& time = program_.activity(activities_[place]).time;
+      auto const time = time_in_window(activities_[place]);
       if (program_.device_of(activities_[place]) == device && work_[place].sms > 0 &&
           time.length() > 0) {
         changes.emplace_back(time.begin, true, place);

@@ -7,6 +7,7 @@
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -51,22 +52,24 @@ struct Fix {
 
 /// The outcome of a replay.
 struct Replayed {
-  double makespan_ns = 0;  ///< from the first call or activity to the end of the last activity
+  double makespan_ns = 0;  ///< from the first call or activity to the end of the window
   /// The time that no order of the work can go below: the calls of each thread, the work of each
   /// stream, the copies of each engine, and what the kernels take of the multiprocessors.
   double least_ns = 0;
 };
 
-/// Replays a part of a program, as it was or with a fix. Threads make their calls, with the time
-/// that each took and the gaps between; streams run their work in order and wait as they did; the
-/// multiprocessors and copy engines of each device are shared as in the simulated runtime.
+/// Replays a window of a program, as it was or with a fix: the parts in the window of all
+/// activities and calls, up to the begin of the first activity after it, which ends the time
+/// without any at the window's end. Threads make their calls, with the time that each took and the
+/// gaps between; streams run their work in order and wait as they did; the multiprocessors and copy
+/// engines of each device are shared as in the simulated runtime.
 class Replay {
  public:
   Replay(Program const& program, Host const& host, Collectives const& collectives, Interval window);
 
   [[nodiscard]] Replayed run(Fix const& fix) const;
   /// Returns the time that the recorded program took, from the instant at which a replay begins to
-  /// the end of the last activity. A replay without a fix should take as long.
+  /// the end of the window. A replay without a fix should take as long.
   [[nodiscard]] Ns recorded_ns() const;
 
  private:
@@ -104,6 +107,16 @@ class Replay {
   void find_engines();
   void find_targets(Step& step);
   [[nodiscard]] Interval time_of(Index call) const;
+  /// The part of an activity in the window; without length for the one that follows the window.
+  [[nodiscard]] Interval time_in_window(Index activity) const {
+    auto const& time = program_.activity(activity).time;
+    return {std::clamp(time.begin, window_.begin, window_.end),
+            std::clamp(time.end, window_.begin, window_.end)};
+  }
+  /// Whether an activity ran when the window began.
+  [[nodiscard]] bool runs_at_begin(Index activity) const {
+    return program_.activity(activity).time.begin < window_.begin;
+  }
   [[nodiscard]] Index last_ended(Index stream, Ns at) const;
   [[nodiscard]] Index ended_at(Ns time, Index device) const;
   [[nodiscard]] Ns measured_ready(Index activity) const;
@@ -121,6 +134,7 @@ class Replay {
   Collectives const& collectives_;
   Interval window_;
   Ns start_ = 0;
+  Ns tail_ = 0;  ///< the time at the end of the window that nothing follows
   /// When the host made waits of streams of which the recording does not tell for what; ascending.
   std::vector<Ns> unknown_waits_;
   std::vector<Index> activities_;  ///< ascending

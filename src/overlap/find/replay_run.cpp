@@ -73,7 +73,7 @@ class Replay::Run {
         step = std::min(step, load.next_done_in_ns());
       }
       if (step == kNever) {
-        return latest_;
+        return latest_ + static_cast<double>(replay_.tail_);
       }
       step = std::max(step, 0.0);
       bool const is_event = next <= step;
@@ -217,6 +217,10 @@ class Replay::Run {
     for (std::size_t a = 0; a < replay_.activities_.size(); ++a) {
       auto const i = replay_.activities_[a];
       auto const& work = replay_.work_[a];
+      if (replay_.runs_at_begin(i)) {
+        ready_[a] = static_cast<double>(replay_.window_.begin - replay_.start_);
+        continue;
+      }
       if (work.step != 0) {
         auto const step =
             fix_.own_thread.contains(i) ? first_step_since_wait(work.step) : work.step;

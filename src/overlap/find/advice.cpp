@@ -117,6 +117,13 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "Put copies or the second role on a torch.cuda.Stream() of their own. The pool has 32 streams "
      "and hands them out again after that.",
      "Use stream groups of their own for the two."},
+    {Cause::short_kernels,
+     "Fuse short kernels or make batches larger; capture them into a CUDA graph, which takes less "
+     "time from one to the next; or use programmatic dependent launches, which begin a kernel "
+     "before the one ahead has ended. Faster launches do not help: the host is ahead.",
+     "Use torch.compile(), fused optimizers (fused=True, foreach=True) or larger batches, so that "
+     "kernels are longer; CUDA graphs take less time from one to the next.",
+     "Capture the step (CapturedStep), or make batches larger."},
     {Cause::true_dependency,
      "No wait is known to be superfluous: check those of the evidence. If all are needed, shorten "
      "the chain: faster kernels on the critical path, or independent work (another batch) beside "

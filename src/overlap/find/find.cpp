@@ -61,9 +61,8 @@ constexpr Ns kLeastGain = 100;
 /// Likewise, of leaving out waits that the program may need.
 constexpr Ns kLeastChainGain = 50;
 
-/// From which error on a replay without a fix has a note, and from which on it is not trusted.
+/// From which error on a replay without a fix has a note.
 constexpr double kNotedError = 0.1;
-constexpr double kMostError = 0.25;
 
 /// Whether the fix of a cause only lets the host issue work earlier.
 bool is_of_host(Cause cause) {
@@ -126,24 +125,14 @@ void bound_gains(Report& report, Program const& program) {
   }
 }
 
-/// Compares the replay without a fix with the recorded window. Where it is far off, nothing may be
-/// gained.
+/// Notes how far the replay without a fix is from the recorded window.
 void judge_replay(Report& report) {
   auto const& check = *report.replay;
-  bool const predicts = std::ranges::any_of(
-      report.findings, [](Finding const& finding) { return finding.prediction.has_value(); });
-  if (!predicts || check.error() < kNotedError) {
-    return;
-  }
-  bool const is_trusted = check.error() < kMostError;
-  report.notes.push_back(replay_text(check, is_trusted));
-  for (auto& finding : report.findings) {
-    if (!is_trusted && finding.prediction) {
-      widen(*finding.prediction,
-            finding.prediction->after,
-            finding.prediction->before,
-            untrusted_text());
-    }
+  bool const predicts = std::ranges::any_of(report.findings, [&](Finding const& finding) {
+    return check.is_trusted() ? finding.prediction.has_value() : finding.cause != Cause::unknown;
+  });
+  if (predicts && check.error() >= kNotedError) {
+    report.notes.push_back(replay_text(check));
   }
 }
 
@@ -165,6 +154,9 @@ std::vector<bool> predict(Report& report,
     return gains;
   }
   report.replay = ReplayCheck{replay.recorded_ns(), static_cast<Ns>(before)};
+  if (!report.replay->is_trusted()) {
+    return gains;
+  }
   auto const window = report.window.length();
   auto const scaled = [&](Replayed const& fixed, double without) {
     double const ratio = std::min(std::max(fixed.makespan_ns, fixed.least_ns) / without, 1.0);
@@ -224,6 +216,11 @@ std::vector<bool> predict(Report& report,
       prediction.range = {std::min(after(fused), prediction.after),
                           std::max(after(*fix), prediction.after),
                           range_text(finding.cause)};
+    } else if (finding.cause == Cause::short_kernels) {
+      auto fused = *fix;
+      fused.fused = true;
+      prediction.range = {
+          std::min(after(fused), prediction.after), prediction.after, range_text(finding.cause)};
     } else if (auto const best = after_with_room(*fix); best < prediction.after) {
       prediction.range = {best, prediction.after, room_text()};
     }

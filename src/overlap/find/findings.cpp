@@ -22,6 +22,8 @@ double least_share(Cause cause, LeastShares const& least) {
     case Cause::launch_bound:
     case Cause::host_busy:
       return std::max(least.any, least.host);
+    case Cause::short_kernels:
+      return std::max(least.any, least.steps);
     case Cause::unknown:
       return std::max(least.any, least.unknown);
     case Cause::true_dependency:

@@ -16,6 +16,8 @@ struct LeastShares {
   /// Slow launches and other work of the host: some idle time at the start of a program's steps is
   /// usual.
   double host = 0.05;
+  /// Steps between queued kernels: some are in every program.
+  double steps = 0.1;
   /// Time that a recording does not explain.
   double unknown = 0.05;
   /// Chains of work that needs each other.

@@ -129,6 +129,7 @@ std::optional<Fix> fix_of(Program const& program,
       }
       break;
     case Cause::launch_bound:
+    case Cause::short_kernels:
       fix.graph = true;
       break;
     case Cause::host_busy:

@@ -115,7 +115,9 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
   auto const& activity = recording.activities[next];
   auto const close = tolerance::of_order(recording);
   if (time.length() <= close) {
-    charge.cause = Cause::true_dependency;  // the step from one activity to the next
+    // The step from one activity to the next. Nodes of a graph have taken the shortest.
+    charge.cause = program_.has_call(next) && activity.graph == kUnknown ? Cause::short_kernels
+                                                                         : Cause::true_dependency;
     charge.holder = program_.previous(next);
   } else if (is_pageable(activity)) {
     charge.cause = Cause::pageable_copy;

@@ -166,10 +166,6 @@ std::string unknown_waits_text() {
          "streams wait for each other less than they seem to.";
 }
 
-std::string untrusted_text() {
-  return "Simulated as it was, the recorded program does not take as long as it did.";
-}
-
 std::string class_text(Cause cause, CauseSum const& sum, Ns steps) {
   if (cause == Cause::true_dependency) {
     return " It counts as time alone." +
@@ -198,6 +194,10 @@ std::string range_text(Cause cause) {
     case Cause::multiprocessors_full:
       return "It depends on whether the kernels are as fast with fewer blocks, which a recording "
              "does not tell.";
+    case Cause::short_kernels:
+      return "From the steps between the nodes of a graph to fused kernels, which have no time "
+             "between "
+             "them.";
     case Cause::launch_bound:
       return "At worst, the graph's kernels begin as late after each other as they do now; fused "
              "kernels have no time between them.";
@@ -278,6 +278,8 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
       return between("A stream waited for work that it does not need");
     case Cause::one_stream_two_roles:
       return between("Work that does not need each other shared a stream");
+    case Cause::short_kernels:
+      return with_call("The device went from one queued kernel to the next");
     case Cause::true_dependency:
       return between(sum.waits.empty()
                          ? "Other streams had only work that needs what ran"

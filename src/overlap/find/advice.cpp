@@ -179,7 +179,8 @@ std::string pool_advice() {
          "cudaMemPoolAttrReleaseThreshold).";
 }
 
-std::string record_text(Missing missing, std::string const& source) {
+std::string record_text(Missing missing, Recording const& recording) {
+  auto const& source = recording.source;
   if (source == kHostSource) {
     return "Streams of the host runtime are threads: the work may have waited for a processor.";
   }
@@ -203,6 +204,9 @@ std::string record_text(Missing missing, std::string const& source) {
       return ours ? "The recording has no waits of streams: they were made before it began, or are "
                     "inside a graph. Record from an earlier moment on, or with "
                     "--graph-nodes."
+             : recording.lacks_event_numbers ? "Record with a later version of Nsight Systems, "
+                                               "whose exports tell which event a "
+                                               "stream waits for, or with `msstream-overlap run`."
              : nsight ? "Record events and waits: `nsys profile --cuda-event-trace=true`, or "
                         "`msstream-overlap run`."
                       : "Record waits of streams: torch.profiler with "

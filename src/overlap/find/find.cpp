@@ -80,14 +80,6 @@ bool is_of_host(Cause cause) {
   }
 }
 
-/// Whether streams may have waited for each other without a record of it.
-bool lacks_waits(Recording const& recording) {
-  return !recording.has_syncs && !recording.has_dependencies &&
-         (recording.calls.empty() || std::ranges::any_of(recording.calls, [](Call const& call) {
-            return call.kind == CallKind::wait_event;
-          }));
-}
-
 /// Widens the range of a prediction, for a reason.
 void widen(Prediction& prediction, Ns least, Ns most, std::string const& why) {
   if (!prediction.range) {
@@ -102,7 +94,7 @@ void widen(Prediction& prediction, Ns least, Ns most, std::string const& why) {
 /// Bounds what fixes of the host gain where the recording lacks the waits of streams: work that a
 /// replay overlaps may have to wait, so that nothing but the lost time is gained for sure.
 void bound_gains(Report& report, Program const& program) {
-  if (!lacks_waits(program.recording())) {
+  if (!program.may_lack_waits()) {
     return;
   }
   auto const window = report.window.length();
@@ -229,6 +221,20 @@ std::vector<bool> predict(Report& report,
     report.together = Prediction{window, after(all)};
   }
   bound_gains(report, program);
+  if (program.may_lack_waits()) {
+    // What seems to have waited for other work may have begun then for another reason.
+    for (std::size_t i = 0; i < report.findings.size(); ++i) {
+      auto& prediction = report.findings[i].prediction;
+      if (prediction && own[i] && !is_of_host(report.findings[i].cause)) {
+        own[i]->presumes_no_waits = true;
+        auto const least = after(*own[i]);
+        own[i]->presumes_no_waits = false;
+        if (least < prediction->after - window / kLeastGain) {
+          widen(*prediction, least, prediction->after, unknown_waits_text());
+        }
+      }
+    }
+  }
   for (auto& finding : report.findings) {
     if (finding.prediction && finding.prediction->range &&
         finding.prediction->range->most - finding.prediction->range->least < window / 100) {
@@ -332,6 +338,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     }
     report.findings = std::move(kept);
   }
+  sort_findings(report.findings);
   if (report.replay) {
     judge_replay(report);
   }

@@ -423,7 +423,8 @@ std::optional<Hold> Holds::by_resources(Index held,
       recording.has_stream_types || (streams[a.stream].type != StreamType::unknown &&
                                      streams[b.stream].type != StreamType::unknown);
   auto const missing = streams[a.stream].context != streams[b.stream].context ? Missing::turns
-                       : !recording.has_syncs                                 ? Missing::waits
+                       : program_.may_lack_waits() && (has_types || program_.calls_waits())
+                           ? Missing::waits
                        : !has_types            ? Missing::stream_types
                        : a.channel == kUnknown ? Missing::channels
                                                : Missing::nothing;

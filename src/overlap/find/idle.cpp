@@ -100,6 +100,11 @@ void IdleTime::add_state(HostState const& state,
   add(begin, state.time.end, state.cause, state.call);
 }
 
+/// Whether several streams of a device have work, so that they may wait for each other.
+bool IdleTime::has_others(Index device) const {
+  return program_.streams_of(device).size() > 1;
+}
+
 /// Charges idle time before an activity that was already issued.
 void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
   if (time.length() <= 0) {
@@ -147,8 +152,9 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
     charge.missing = unseen != Missing::nothing                          ? unseen
                      : in_graph                                          ? Missing::graph_edges
                      : recording.calls.empty() || activity.call == kNone ? Missing::calls
-                     : !recording.has_syncs                              ? Missing::waits
-                                                                         : Missing::nothing;
+                     : program_.may_lack_waits() && has_others(program_.device_of(next))
+                         ? Missing::waits
+                         : Missing::nothing;
   }
   ledger.add(charge);
 }

@@ -203,7 +203,7 @@ void add_notes(Report& report,
       report.notes.push_back(fmt::format("{} ({}) cannot be explained. {}",
                                          duration_text(time),
                                          share_text(time, report.window.length()),
-                                         record_text(missing, recording.source)));
+                                         record_text(missing, recording)));
     }
   }
   add_note_of_recorder(report, program, host);

@@ -16,6 +16,7 @@
 namespace msstream::overlap {
 
 Program::Program(Recording const& recording) : recording_(recording) {
+  look_for_waits();
   order_streams();
   find_issues();
   join_calls();
@@ -35,6 +36,18 @@ Program::Program(Recording const& recording) : recording_(recording) {
       needs_[place[dependency.after]++] = dependency.before;
     }
   }
+}
+
+void Program::look_for_waits() {
+  bool has_others = false;
+  for (auto const& call : recording_.calls) {
+    bool const issues = call.kind == CallKind::launch || call.kind == CallKind::graph_launch ||
+                        call.kind == CallKind::copy || call.kind == CallKind::fill;
+    has_others = has_others || !issues;
+    calls_waits_ = calls_waits_ || call.kind == CallKind::wait_event;
+  }
+  may_lack_waits_ =
+      !recording_.has_syncs && !recording_.has_dependencies && (calls_waits_ || !has_others);
 }
 
 void Program::order_streams() {

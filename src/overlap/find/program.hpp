@@ -53,6 +53,12 @@ class Program {
     return place == stream.size() ? kNone : stream[place];
   }
 
+  /// Whether streams may have waited for each other without a record of it: the recording has calls
+  /// of waits without what they are for, or no calls but those that issue work, which proves
+  /// nothing.
+  [[nodiscard]] bool may_lack_waits() const noexcept { return may_lack_waits_; }
+  /// Whether the recording has the call of a wait of a stream.
+  [[nodiscard]] bool calls_waits() const noexcept { return calls_waits_; }
   /// Whether the recording has the call that issued an activity.
   [[nodiscard]] bool has_call(Index activity) const {
     return this->activity(activity).call != kNone;
@@ -99,12 +105,15 @@ class Program {
 
  private:
   void order_streams();
+  void look_for_waits();
   void find_issues();
   void join_waits();
   void join_calls();
   void find_graphs_at_once();
 
   Recording const& recording_;
+  bool calls_waits_ = false;
+  bool may_lack_waits_ = false;
   std::vector<std::vector<Index>> by_device_;
   std::vector<std::vector<Index>> by_stream_;
   std::vector<std::vector<Index>> streams_by_device_;

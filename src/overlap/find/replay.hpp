@@ -38,7 +38,8 @@ struct Fix {
   bool leaves_room = false;  ///< kernels take the room of their blocks alone, at full speed
   int parts_of_sms = 1;      ///< kernels that fill the device, at once, take a part of it each
   bool divides_all = false;  ///< those too whose registers say that they compute at full speed
-  bool no_skew = false;      ///< collectives wait for nobody
+  bool presumes_no_waits = false;  ///< of streams of which the recording does not tell
+  bool no_skew = false;            ///< collectives wait for nobody
   bool small_collectives = false;  ///< they are as fast with few blocks
 
   /// Adds the changes of another fix.

@@ -44,6 +44,6 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 /// Returns what to change in addition if memory of a pool needed the driver.
 [[nodiscard]] std::string pool_advice();
 /// Returns what to record to explain what a recording does not tell; empty for nothing.
-[[nodiscard]] std::string record_text(Missing missing, std::string const& source);
+[[nodiscard]] std::string record_text(Missing missing, Recording const& recording);
 
 }  // namespace msstream::overlap

@@ -214,7 +214,9 @@ void AloneTime::offer_host(Interval time, Index running, Index held) {
   bool const is_next = last_issue != kNone && last_issue == program_.activity(running).call;
   bool const was_blocked =
       blocking != nullptr && blocking->time.end > time.begin &&
-      (last_issue == kNone || program_.call(last_issue).time.begin <= blocking->time.begin);
+      (last_issue == kNone || program_.call(last_issue).time.begin <= blocking->time.begin ||
+       (blocking->cause == Cause::queue_is_full &&
+        program_.call(last_issue).time.begin < blocking->time.end));
   if (!is_next && !was_blocked) {
     return;
   }

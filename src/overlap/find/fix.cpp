@@ -62,6 +62,18 @@ int streams_in(Program const& program, CauseSum const& sum) {
   return std::max(static_cast<int>(streams.size()), 2);
 }
 
+/// Returns the streams whose work the host could not issue while other streams ran.
+std::set<Index> streams_behind(Program const& program, CauseSum const& sum) {
+  std::set<Index> streams;
+  for (auto const i : sum.held) {
+    streams.insert(program.activity(i).stream);
+  }
+  for (auto const i : sum.holders) {
+    streams.erase(program.activity(i).stream);
+  }
+  return streams;
+}
+
 }  // namespace
 
 void Fix::add(Fix const& other) {
@@ -108,10 +120,9 @@ std::optional<Fix> fix_of(Program const& program,
       break;
     case Cause::queue_is_full:
       // The queue stays as full: a thread of its own issues what stood behind it.
-      for (auto const& charge : sum.largest) {
-        if (charge.held != kNone && charge.holder != kNone &&
-            program.activity(charge.held).stream != program.activity(charge.holder).stream) {
-          fix.own_thread.insert(charge.held);
+      for (auto const stream : streams_behind(program, sum)) {
+        for (auto const i : program.of_stream(stream)) {
+          fix.own_thread.insert(i);
         }
       }
       if (fix.own_thread.empty()) {

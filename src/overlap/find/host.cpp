@@ -107,6 +107,7 @@ void Host::judge_calls() {
     std::ranges::nth_element(launches, fast);
     usual_launch_ = *fast;
   }
+  find_queues();
   find_driver_calls();
   causes_.assign(recording.calls.size(), Cause::launch_bound);
   for (auto& thread : threads_) {
@@ -259,13 +260,16 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
     case CallKind::load_module:
       return Cause::lazy_loading;
     case CallKind::copy:
-      return judge_copy(index);
+      if (auto const cause = judge_copy(index); cause != Cause::launch_bound) {
+        return cause;
+      }
+      break;
     case CallKind::launch:
       if (first_launches_[index] &&
           call.time.length() > std::max(tolerance::kLongGap, 20 * usual_launch_)) {
         return Cause::lazy_loading;
       }
-      return queue_is_full(index) ? Cause::queue_is_full : Cause::launch_bound;
+      break;
     case CallKind::instantiate:
       return Cause::host_busy;
     case CallKind::other:
@@ -278,7 +282,7 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
     case CallKind::wait_value:
       break;
   }
-  return Cause::launch_bound;
+  return queue_is_full(index) ? Cause::queue_is_full : Cause::launch_bound;
 }
 
 /// Whether a call is a synchronisation right after a copy, as PyTorch's copies to and from pageable
@@ -336,18 +340,60 @@ bool Host::has_open_work(Ns at) const {
   return issued > 0 && latest_ends_[static_cast<std::size_t>(issued - 1)] > at;
 }
 
+Ns Host::long_launch() const noexcept {
+  return std::max(2 * tolerance::kIssue, 4 * usual_launch_);
+}
+
+/// Finds when calls issued work and when it began, and with how many entries the queue is full.
+void Host::find_queues() {
+  auto const& recording = program_.recording();
+  std::size_t events = 0;
+  std::vector<Index> waiting;  // calls that took long
+  for (Index call = 0; call < recording.calls.size(); ++call) {
+    auto const& made = recording.calls[call];
+    events += made.kind == CallKind::record_event || made.kind == CallKind::wait_event ? 1 : 0;
+    if (auto const issued = program_.issued_by(call); !issued.empty()) {
+      queued_.push_back(std::min(made.time.end, program_.issued(issued.front())));
+      begun_.push_back(program_.activity(issued.front()).time.begin);
+      if (made.time.length() >= long_launch()) {
+        waiting.push_back(call);
+      }
+    }
+  }
+  if (queued_.size() < tolerance::kQueueDepth / 8) {
+    return;
+  }
+  std::ranges::sort(queued_);
+  std::ranges::sort(begun_);
+  entries_ = 1 + static_cast<double>(events) / static_cast<double>(queued_.size());
+  for (auto const call : waiting) {
+    auto const entries = queued_at(recording.calls[call].time.begin);
+    if (entries >= static_cast<double>(tolerance::kQueueDepth)) {
+      full_queue_ = std::max(full_queue_, entries);
+    }
+  }
+}
+
+/// Returns how many entries of the launch queue have not begun at a time: of launches, and of events
+/// as many as there are for each of them.
+double Host::queued_at(Ns time) const {
+  auto const queued = std::ranges::lower_bound(queued_, time) - queued_.begin();
+  auto const begun = std::ranges::lower_bound(begun_, time) - begun_.begin();
+  return entries_ * static_cast<double>(queued - begun);
+}
+
+/// Whether a call waited for room in the launch queue: it took long while many had not begun, or
+/// longer than usual while about as many had not as when others took long.
 bool Host::queue_is_full(Index call) const {
+  constexpr double kNearlyFull = 0.97;
   auto const& time = program_.call(call).time;
-  if (time.length() < std::max(2 * tolerance::kIssue, 4 * usual_launch_)) {
+  if (full_queue_ == 0 || 2 * time.length() < 3 * usual_launch_) {
     return false;
   }
-  auto const issued = std::ranges::lower_bound(issue_times_, time.begin) - issue_times_.begin();
-  auto const& activities = program_.recording().activities;
-  auto const begun =
-      std::ranges::lower_bound(
-          activities, time.begin, {}, [](Activity const& one) { return one.time.begin; }) -
-      activities.begin();
-  return issued - begun >= static_cast<std::ptrdiff_t>(tolerance::kQueueDepth);
+  auto const entries = queued_at(time.begin);
+  return entries >= kNearlyFull * full_queue_ ||
+         (time.length() >= long_launch() &&
+          entries >= static_cast<double>(tolerance::kQueueDepth));
 }
 
 bool Host::is_long_gap(Index thread, Interval gap) const {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -35,7 +36,8 @@ Replay::Replay(Program const& program,
       collectives_(collectives),
       window_(window),
       start_(window.begin),
-      places_(program.recording().activities.size(), kNone) {
+      places_(program.recording().activities.size(), kNone),
+      round_of_stream_(program.recording().streams.size(), 0) {
   auto const& recording = program.recording();
   auto const& activities = recording.activities;
   Ns end = window.begin;
@@ -59,6 +61,7 @@ Replay::Replay(Program const& program,
       }
     }
   }
+  order_by_end();
   take_steps();
   take_work();
   find_pinned_rates();
@@ -205,27 +208,56 @@ Interval Replay::time_of(Index call) const {
   return {std::clamp(time.begin, start_, window_.end), std::clamp(time.end, start_, window_.end)};
 }
 
-/// Returns the last activity of a stream that had ended at a time; kNone if none had.
-Index Replay::last_ended(Index stream, Ns at) const {
-  auto const activities = program_.of_stream(stream);
-  auto const after = std::ranges::upper_bound(
-      activities, at, {}, [&](Index i) { return program_.activity(i).time.end; });
-  return after == activities.begin() ? kNone : *(after - 1);
+/// Orders the activities of each device by their ends.
+void Replay::order_by_end() {
+  auto const end_of = [this](Index i) { return program_.activity(i).time.end; };
+  for (Index device = 0; device < program_.recording().devices.size(); ++device) {
+    auto const activities = program_.of_device(device);
+    auto& ends = by_end_.emplace_back(activities.begin(), activities.end());
+    if (!std::ranges::is_sorted(ends, {}, end_of)) {
+      std::ranges::stable_sort(ends, {}, end_of);
+    }
+  }
+}
+
+/// Returns the activities of a device that ended after a time and until another one, by their ends.
+std::span<Index const> Replay::ended_in(Interval time, Index device) const {
+  auto const end_of = [this](Index i) { return program_.activity(i).time.end; };
+  auto const first = std::ranges::upper_bound(by_end_[device], time.begin, {}, end_of);
+  return {first, std::ranges::upper_bound(first, by_end_[device].end(), time.end, {}, end_of)};
 }
 
 /// Returns the activity of a device that had ended last at a time, and shortly before; kNone if
 /// there is none such.
 Index Replay::ended_at(Ns time, Index device) const {
-  Index latest = kNone;
-  Ns end = time - tolerance::of_order(program_.recording());
-  for (auto const stream : program_.streams_of(device)) {
-    auto const other = last_ended(stream, time);
-    if (other != kNone && program_.activity(other).time.end > end) {
-      latest = other;
-      end = program_.activity(other).time.end;
+  auto const ended = ended_in({time - tolerance::of_order(program_.recording()), time}, device);
+  return ended.empty() ? kNone : ended.back();
+}
+
+/// Takes the activities for which a call waited that ended in its time: of each stream, or of one,
+/// the last one.
+void Replay::take_targets(Interval time, Index stream) {
+  auto const& recording = program_.recording();
+  ++round_;
+  for (Index device = 0; device < recording.devices.size(); ++device) {
+    if (stream != kNone && recording.streams[stream].device != device) {
+      continue;
+    }
+    auto const ended = ended_in(time, device);
+    for (std::size_t place = ended.size(); place-- > 0;) {
+      auto const i = ended[place];
+      auto const own = program_.activity(i).stream;
+      if ((stream == kNone || stream == own) && round_of_stream_[own] != round_) {
+        round_of_stream_[own] = round_;
+        if (is_inside(i)) {
+          targets_.push_back(i);
+        }
+        if (stream != kNone) {
+          break;
+        }
+      }
     }
   }
-  return latest;
 }
 
 /// Finds the activities that a call waited for: of each stream, the last one that had ended.
@@ -248,11 +280,11 @@ void Replay::find_targets(Step& step) {
   } else if (call.kind == CallKind::query && host_.poll_of(step.call) != kNone) {
     // The host asked for what ended last before the last query.
     Index asked = kNone;
-    for (Index s = 0; s < recording.streams.size(); ++s) {
-      auto const i = last_ended(s, call.time.end);
-      if (i != kNone &&
-          (asked == kNone || program_.activity(i).time.end > program_.activity(asked).time.end)) {
-        asked = i;
+    for (Index device = 0; device < recording.devices.size(); ++device) {
+      auto const ended = ended_in(call.time, device);
+      if (!ended.empty() && (asked == kNone || program_.activity(ended.back()).time.end >
+                                                   program_.activity(asked).time.end)) {
+        asked = ended.back();
       }
     }
     add(asked);
@@ -262,12 +294,7 @@ void Replay::find_targets(Step& step) {
     if (sync != kNone && recording.syncs[sync].kind == SyncKind::event) {
       stream = recording.syncs[sync].record_stream;
     }
-    for (Index s = 0; s < recording.streams.size(); ++s) {
-      if (stream != kNone && s != stream) {
-        continue;
-      }
-      add(last_ended(s, call.time.end));
-    }
+    take_targets(call.time, stream);
   }
   step.targets = static_cast<std::uint32_t>(targets_.size()) - step.first_target;
   step.waits = step.targets > 0;

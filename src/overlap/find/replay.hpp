@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -118,7 +119,9 @@ class Replay {
   [[nodiscard]] bool runs_at_begin(Index activity) const {
     return program_.activity(activity).time.begin < window_.begin;
   }
-  [[nodiscard]] Index last_ended(Index stream, Ns at) const;
+  void order_by_end();
+  [[nodiscard]] std::span<Index const> ended_in(Interval time, Index device) const;
+  void take_targets(Interval time, Index stream);
   [[nodiscard]] Index ended_at(Ns time, Index device) const;
   [[nodiscard]] Ns measured_ready(Index activity) const;
   [[nodiscard]] Index presumed_target(Index activity) const;
@@ -143,6 +146,9 @@ class Replay {
   std::vector<Work> work_;         ///< as activities_
   std::vector<Step> steps_;        ///< by the begin of their calls
   std::vector<Index> targets_;
+  std::vector<std::vector<Index>> by_end_;  ///< of each device, its activities
+  std::vector<Index> round_of_stream_;      ///< of each stream, the last call that it was seen for
+  Index round_ = 0;
   std::vector<double> pinned_rates_;  ///< of each device, bytes per ns
   /// The copies that a device was seen to run at once, at least 1: of each device, by direction.
   std::vector<std::array<int, kDirections>> engines_;

@@ -64,7 +64,9 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "Capture the step (CapturedStep) if it runs eagerly; if it is captured, make batches larger."},
     {Cause::host_busy,
      "Move the host's other work to another thread, or do it while the device works: issue the "
-     "next step first. Build and update graphs once, not in every step.",
+     "next step first. Build and update graphs, and create events and streams, once and not in "
+     "every "
+     "step.",
      "Prepare input in DataLoader workers (num_workers, prefetch_factor) and prefetch it; look for "
      "Python work between the launches.",
      "Prepare batches in data::Loader's threads, a step ahead."},

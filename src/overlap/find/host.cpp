@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -31,6 +32,14 @@ Ns median(std::vector<Ns>& values) {
   auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
+}
+
+/// Whether a call asks for facts about a kernel, for which CUDA loads it.
+bool asks_for_a_kernel(std::string_view name) {
+  constexpr std::string_view kBegins[] = {
+      "cudaFunc", "cuFunc", "cudaOccupancy", "cuOccupancy", "cuKernel", "cuLibraryGet"};
+  return std::ranges::any_of(kBegins,
+                             [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
 Interval clipped(Interval time, Interval to) {
@@ -274,7 +283,13 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
     case CallKind::instantiate:
       return Cause::host_busy;
     case CallKind::other:
-      return call.time.length() > tolerance::kLongGap ? Cause::host_busy : Cause::launch_bound;
+      if (call.time.length() > std::max(tolerance::kLongGap, 20 * usual_launch_) &&
+          asks_for_a_kernel(program_.recording().names[call.name])) {
+        return Cause::lazy_loading;
+      }
+      return call.time.length() > std::min(tolerance::kLongGap, long_launch())
+                 ? Cause::host_busy
+                 : Cause::launch_bound;
     case CallKind::graph_launch:
     case CallKind::fill:
     case CallKind::record_event:

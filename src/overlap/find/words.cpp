@@ -121,6 +121,11 @@ std::string range_of_activity(Program const& program, Index activity) {
   return call == kNone ? std::string() : range_text(program, call);
 }
 
+/// Whether a call only launched work, which the cause says already.
+bool is_usual_launch(Program const& program, Cause cause, Index call) {
+  return cause == Cause::launch_bound && program.call(call).kind != CallKind::other;
+}
+
 std::string sm_text(Program const& program, Index running, Index held) {
   auto const& recording = program.recording();
   if (running == kNone || program.activity(running).shape == kNone) {
@@ -305,7 +310,7 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
                        length,
                        held,
                        range_of_activity(program, charge.held),
-                       charge.call == kNone || cause == Cause::launch_bound
+                       charge.call == kNone || is_usual_launch(program, cause, charge.call)
                            ? std::string()
                            : "; the host was in " + call_text(program, charge.call));
   }

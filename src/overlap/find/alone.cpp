@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/find/alone.hpp"
 
-#include "overlap/find/occupancy.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -222,7 +222,7 @@ std::vector<bool> predict(Report& report,
   }
   bound_gains(report, program);
   if (program.may_lack_waits()) {
-    // What seems to have waited for other work may have begun then for another reason.
+    // Work that seems to have waited for other work may have begun then for another reason.
     for (std::size_t i = 0; i < report.findings.size(); ++i) {
       auto& prediction = report.findings[i].prediction;
       if (prediction && own[i] && !is_of_host(report.findings[i].cause)) {

@@ -104,8 +104,8 @@ class Host {
   /// As issue_times_, of the activities issued until then; empty if nothing asks for work.
   std::vector<Ns> latest_ends_;
   Ns usual_launch_ = 0;  ///< the length of a fast launch's call
-  // Of the calls that issued work, while calls are judged, ascending: when each did, and when the
-  // first of its work began.
+  // The times at which calls issued work, and at which the first of it began; each ascending, and
+  // empty once the calls are judged.
   std::vector<Ns> queued_;
   std::vector<Ns> begun_;
   double entries_ = 1;     ///< of the launch queue, for each call that issues work

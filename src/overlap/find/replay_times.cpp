@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/occupancy.hpp"
 #include "overlap/find/replay.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -24,7 +24,7 @@ constexpr std::size_t kFewestIssued = 8;  ///< activities that tell that
 /// Work that begins by more before its call has another call if most work does not.
 constexpr Ns kFarApart = 10'000'000;
 
-/// What the order of calls and work says about the clock of one device.
+/// The bounds that the order of calls and work gives to the clock of one device.
 struct ClockFacts {
   Ns earliest = kUnset;    ///< the begin of work after the begin of its call, at least
   Ns slack = kUnset;       ///< the end of a synchronisation after the end of its work, at least

@@ -363,6 +363,72 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   return report;
 }
 
+/// Returns the times in which a device of a program works, ascending and disjoint.
+std::vector<Interval> busy_times(Program const& program, Index device) {
+  std::vector<Interval> times;
+  for (auto const i : program.of_device(device)) {
+    auto const& time = program.activity(i).time;
+    if (!times.empty() && time.begin <= times.back().end) {
+      times.back().end = std::max(times.back().end, time.end);
+    } else {
+      times.push_back(time);
+    }
+  }
+  return times;
+}
+
+Ns length_of(std::span<Interval const> times) {
+  Ns sum = 0;
+  for (auto const& time : times) {
+    sum += time.length();
+  }
+  return sum;
+}
+
+Ns shared_by(std::span<Interval const> first, std::span<Interval const> second) {
+  Ns sum = 0;
+  for (std::size_t a = 0, b = 0; a < first.size() && b < second.size();) {
+    sum += std::max<Ns>(
+        std::min(first[a].end, second[b].end) - std::max(first[a].begin, second[b].begin), 0);
+    ++(first[a].end < second[b].end ? a : b);
+  }
+  return sum;
+}
+
+/// Finds the processes that use one device in turn: devices of one number that hardly ever work at
+/// once, while each works in much of the time that they share. Ranks of collectives have a device
+/// each, whatever its number.
+void find_turns(std::vector<Program>& programs) {
+  constexpr Ns kMostShared = 50;  // of the shorter time, divided by this
+  constexpr Ns kLeastBusy = 10;   // of the time that they share, divided by this
+  auto const number_of = [](Program const& program, Index device) {
+    return program.recording().devices[device].number;
+  };
+  for (auto& own : programs) {
+    for (Index device = 0; device < own.recording().devices.size(); ++device) {
+      auto const times = busy_times(own, device);
+      for (auto const& other : programs) {
+        bool const may_share =
+            &own != &other && !times.empty() && own.recording().collectives.empty() &&
+            other.recording().collectives.empty() && number_of(own, device) != kUnknown;
+        for (Index d = 0; may_share && d < other.recording().devices.size(); ++d) {
+          auto others = busy_times(other, d);
+          if (number_of(other, d) != number_of(own, device) || others.empty()) {
+            continue;
+          }
+          auto const both = std::min(times.back().end, others.back().end) -
+                            std::max(times.front().begin, others.front().begin);
+          auto const shorter = std::min(length_of(times), length_of(others));
+          if (shorter > both / kLeastBusy && shared_by(times, others) < shorter / kMostShared &&
+              own.turns_of_others(device).empty()) {
+            own.set_turns_of_others(device, std::move(others));
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Report find(Recording const& recording, FindOptions const& options) {
@@ -380,6 +446,7 @@ std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& op
     collectives.emplace_back(programs.back());
   }
   auto const doubts = align(ranks, collectives);
+  find_turns(programs);
   std::vector<Report> reports;
   reports.reserve(ranks.size());
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {

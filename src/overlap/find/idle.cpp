@@ -100,6 +100,16 @@ void IdleTime::add_state(HostState const& state,
   add(begin, state.time.end, state.cause, state.call);
 }
 
+/// Returns the first part of a time in which another process uses a device; one without length if
+/// there is none.
+Interval IdleTime::turn_of_others(Interval time, Index device) const {
+  auto const turns = program_.turns_of_others(device);
+  auto const turn = std::ranges::upper_bound(turns, time.begin, {}, &Interval::end);
+  return turn == turns.end() || turn->begin >= time.end
+             ? Interval{time.end, time.end}
+             : Interval{std::max(turn->begin, time.begin), std::min(turn->end, time.end)};
+}
+
 /// Whether several streams of a device have work, so that they may wait for each other.
 bool IdleTime::has_others(Index device) const {
   return program_.streams_of(device).size() > 1;
@@ -148,6 +158,14 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
     bool const in_graph =
         activity.graph != kUnknown ||
         (activity.call != kNone && program_.call(activity.call).kind == CallKind::graph_launch);
+    if (auto const turn = turn_of_others(time, program_.device_of(next)); turn.length() > 0) {
+      charge_rest({time.begin, turn.begin}, next, ledger);
+      charge.time = turn;
+      charge.missing = Missing::turns;
+      ledger.add(charge);
+      charge_rest({turn.end, time.end}, next, ledger);
+      return;
+    }
     auto const unseen = holds_.unseen_wait(next);
     charge.missing = unseen != Missing::nothing                          ? unseen
                      : in_graph                                          ? Missing::graph_edges

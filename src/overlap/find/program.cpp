@@ -53,6 +53,7 @@ void Program::look_for_waits() {
 void Program::order_streams() {
   auto const& activities = recording_.activities;
   by_device_.resize(recording_.devices.size());
+  turns_of_others_.resize(recording_.devices.size());
   by_stream_.resize(recording_.streams.size());
   streams_by_device_.resize(recording_.devices.size());
   place_in_stream_.assign(activities.size(), 0);

@@ -57,6 +57,14 @@ class Program {
   /// of waits without what they are for, or no calls but those that issue work, which proves
   /// nothing.
   [[nodiscard]] bool may_lack_waits() const noexcept { return may_lack_waits_; }
+  /// The times in which other processes use a device in turn with this one, ascending and disjoint;
+  /// empty if none is known to.
+  [[nodiscard]] std::span<Interval const> turns_of_others(Index device) const {
+    return turns_of_others_[device];
+  }
+  void set_turns_of_others(Index device, std::vector<Interval> times) {
+    turns_of_others_[device] = std::move(times);
+  }
   /// Whether the recording has the call of a wait of a stream.
   [[nodiscard]] bool calls_waits() const noexcept { return calls_waits_; }
   /// Whether the recording has the call that issued an activity.
@@ -112,6 +120,7 @@ class Program {
   void find_graphs_at_once();
 
   Recording const& recording_;
+  std::vector<std::vector<Interval>> turns_of_others_;  ///< of each device
   bool calls_waits_ = false;
   bool may_lack_waits_ = false;
   std::vector<std::vector<Index>> by_device_;

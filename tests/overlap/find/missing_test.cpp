@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -97,6 +99,27 @@ TEST(MissingTest, findings_that_gain_nothing_come_after_those_that_do) {
   EXPECT_EQ(findings[0].cause, Cause::pageable_copy);
   EXPECT_EQ(findings[1].cause, Cause::host_busy);
   EXPECT_EQ(findings[2].cause, Cause::true_dependency);
+}
+
+/// Two processes use one device, and each idles while the other one works, or at other times.
+TEST(MissingTest, turns_of_processes_on_one_device_are_named) {
+  for (bool const in_turn : {true, false}) {
+    std::vector<Recording> ranks;
+    for (int process = 0; process < 2; ++process) {
+      HandMade program(1);
+      for (int i = 0; i < 20; ++i) {
+        double const at = 200.0 * i + (in_turn ? 100 : 10) * process;
+        program.kernel(0, 5.0 * i - 500, at, at + 99);
+      }
+      program.recording.sort();
+      ranks.push_back(std::move(program.recording));
+    }
+    for (auto const& report : find(ranks)) {
+      ASSERT_FALSE(report.findings.empty());
+      bool const is_named = report.findings.front().advice.find("MPS") != std::string::npos;
+      EXPECT_EQ(is_named, in_turn);
+    }
+  }
 }
 
 }  // namespace

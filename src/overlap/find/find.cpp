@@ -377,7 +377,7 @@ std::vector<Interval> busy_times(Program const& program, Index device) {
   return times;
 }
 
-Ns length_of(std::span<Interval const> times) {
+Ns total_of(std::span<Interval const> times) {
   Ns sum = 0;
   for (auto const& time : times) {
     sum += time.length();
@@ -418,7 +418,7 @@ void find_turns(std::vector<Program>& programs) {
           }
           auto const both = std::min(times.back().end, others.back().end) -
                             std::max(times.front().begin, others.front().begin);
-          auto const shorter = std::min(length_of(times), length_of(others));
+          auto const shorter = std::min(total_of(times), total_of(others));
           if (shorter > both / kLeastBusy && shared_by(times, others) < shorter / kMostShared &&
               own.turns_of_others(device).empty()) {
             own.set_turns_of_others(device, std::move(others));

@@ -4,7 +4,7 @@
 #include "overlap/find/alone.hpp"
 #include "overlap/find/hold.hpp"
 #include "overlap/find/idle.hpp"
-#include "overlap/find/occupancy.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
 #include <cstddef>

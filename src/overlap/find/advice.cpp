@@ -64,7 +64,9 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "Capture the step (CapturedStep) if it runs eagerly; if it is captured, make batches larger."},
     {Cause::host_busy,
      "Move the host's other work to another thread, or do it while the device works: issue the "
-     "next step first. Build and update graphs once, not in every step.",
+     "next step first. Build and update graphs, and create events and streams, once and not in "
+     "every "
+     "step.",
      "Prepare input in DataLoader workers (num_workers, prefetch_factor) and prefetch it; look for "
      "Python work between the launches.",
      "Prepare batches in data::Loader's threads, a step ahead."},
@@ -117,6 +119,13 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "Put copies or the second role on a torch.cuda.Stream() of their own. The pool has 32 streams "
      "and hands them out again after that.",
      "Use stream groups of their own for the two."},
+    {Cause::short_kernels,
+     "Fuse short kernels or make batches larger; capture them into a CUDA graph, which takes less "
+     "time from one to the next; or use programmatic dependent launches, which begin a kernel "
+     "before the one ahead has ended. Faster launches do not help: the host is ahead.",
+     "Use torch.compile(), fused optimizers (fused=True, foreach=True) or larger batches, so that "
+     "kernels are longer; CUDA graphs take less time from one to the next.",
+     "Capture the step (CapturedStep), or make batches larger."},
     {Cause::true_dependency,
      "No wait is known to be superfluous: check those of the evidence. If all are needed, shorten "
      "the chain: faster kernels on the critical path, or independent work (another batch) beside "
@@ -172,7 +181,8 @@ std::string pool_advice() {
          "cudaMemPoolAttrReleaseThreshold).";
 }
 
-std::string record_text(Missing missing, std::string const& source) {
+std::string record_text(Missing missing, Recording const& recording) {
+  auto const& source = recording.source;
   if (source == kHostSource) {
     return "Streams of the host runtime are threads: the work may have waited for a processor.";
   }
@@ -196,6 +206,9 @@ std::string record_text(Missing missing, std::string const& source) {
       return ours ? "The recording has no waits of streams: they were made before it began, or are "
                     "inside a graph. Record from an earlier moment on, or with "
                     "--graph-nodes."
+             : recording.lacks_event_numbers ? "Record with a later version of Nsight Systems, "
+                                               "whose exports tell which event a "
+                                               "stream waits for, or with `msstream-overlap run`."
              : nsight ? "Record events and waits: `nsys profile --cuda-event-trace=true`, or "
                         "`msstream-overlap run`."
                       : "Record waits of streams: torch.profiler with "

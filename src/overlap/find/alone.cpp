@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/find/alone.hpp"
 
-#include "overlap/find/occupancy.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -214,7 +214,9 @@ void AloneTime::offer_host(Interval time, Index running, Index held) {
   bool const is_next = last_issue != kNone && last_issue == program_.activity(running).call;
   bool const was_blocked =
       blocking != nullptr && blocking->time.end > time.begin &&
-      (last_issue == kNone || program_.call(last_issue).time.begin <= blocking->time.begin);
+      (last_issue == kNone || program_.call(last_issue).time.begin <= blocking->time.begin ||
+       (blocking->cause == Cause::queue_is_full &&
+        program_.call(last_issue).time.begin < blocking->time.end));
   if (!is_next && !was_blocked) {
     return;
   }

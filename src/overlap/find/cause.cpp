@@ -30,6 +30,7 @@ constexpr std::array<CauseText, kCauses> kTexts{{
     {Cause::multiprocessors_full, "multiprocessors-full", "A kernel filled the multiprocessors"},
     {Cause::false_dependency, "false-dependency", "A stream waited for more than it needed"},
     {Cause::one_stream_two_roles, "one-stream-two-roles", "Independent work shared a stream"},
+    {Cause::short_kernels, "short-kernels", "Kernels are short beside the steps between them"},
     {Cause::true_dependency, "true-dependency", "The work is a chain: each part needs the last"},
     {Cause::bandwidth_shared, "bandwidth-shared", "Work ran at once and was slower for it"},
     {Cause::unknown, "unknown", "The recording does not tell"},

@@ -29,6 +29,7 @@ enum class Cause : std::uint8_t {
   multiprocessors_full,  ///< a kernel left no room for another one
   false_dependency,      ///< a wait for more than what was needed
   one_stream_two_roles,  ///< independent work was issued to one stream
+  short_kernels,         ///< queued work is short beside the steps between one and the next
   true_dependency,       ///< the work needed what ran
   bandwidth_shared,      ///< activities ran at once and each took longer
   unknown,               ///< cannot be told from what was recorded

@@ -56,29 +56,13 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   return window;
 }
 
-/// The most activities that are replayed. A part of a longer window predicts the whole of it.
-constexpr std::size_t kMostReplayed = 100'000;
-
-Interval replayed_part(Program const& program, Interval window) {
-  auto const& activities = program.recording().activities;
-  auto const first = std::ranges::lower_bound(
-      activities, window.begin, {}, [](Activity const& activity) { return activity.time.begin; });
-  auto const count = static_cast<std::size_t>(activities.end() - first);
-  if (count > kMostReplayed) {
-    auto const& last = *(first + static_cast<std::ptrdiff_t>(kMostReplayed));
-    return {window.begin, std::min(window.end, last.time.begin)};
-  }
-  return window;
-}
-
 /// A fix gains something if it is at least the window divided by this.
 constexpr Ns kLeastGain = 100;
 /// Likewise, of leaving out waits that the program may need.
 constexpr Ns kLeastChainGain = 50;
 
-/// From which error on a replay without a fix has a note, and from which on it is not trusted.
+/// From which error on a replay without a fix has a note.
 constexpr double kNotedError = 0.1;
-constexpr double kMostError = 0.25;
 
 /// Whether the fix of a cause only lets the host issue work earlier.
 bool is_of_host(Cause cause) {
@@ -96,14 +80,6 @@ bool is_of_host(Cause cause) {
   }
 }
 
-/// Whether streams may have waited for each other without a record of it.
-bool lacks_waits(Recording const& recording) {
-  return !recording.has_syncs && !recording.has_dependencies &&
-         (recording.calls.empty() || std::ranges::any_of(recording.calls, [](Call const& call) {
-            return call.kind == CallKind::wait_event;
-          }));
-}
-
 /// Widens the range of a prediction, for a reason.
 void widen(Prediction& prediction, Ns least, Ns most, std::string const& why) {
   if (!prediction.range) {
@@ -118,7 +94,7 @@ void widen(Prediction& prediction, Ns least, Ns most, std::string const& why) {
 /// Bounds what fixes of the host gain where the recording lacks the waits of streams: work that a
 /// replay overlaps may have to wait, so that nothing but the lost time is gained for sure.
 void bound_gains(Report& report, Program const& program) {
-  if (!lacks_waits(program.recording())) {
+  if (!program.may_lack_waits()) {
     return;
   }
   auto const window = report.window.length();
@@ -141,24 +117,14 @@ void bound_gains(Report& report, Program const& program) {
   }
 }
 
-/// Compares the replay without a fix with the recorded window. Where it is far off, nothing may be
-/// gained.
+/// Notes how far the replay without a fix is from the recorded window.
 void judge_replay(Report& report) {
   auto const& check = *report.replay;
-  bool const predicts = std::ranges::any_of(
-      report.findings, [](Finding const& finding) { return finding.prediction.has_value(); });
-  if (!predicts || check.error() < kNotedError) {
-    return;
-  }
-  bool const is_trusted = check.error() < kMostError;
-  report.notes.push_back(replay_text(check, is_trusted));
-  for (auto& finding : report.findings) {
-    if (!is_trusted && finding.prediction) {
-      widen(*finding.prediction,
-            finding.prediction->after,
-            finding.prediction->before,
-            untrusted_text());
-    }
+  bool const predicts = std::ranges::any_of(report.findings, [&](Finding const& finding) {
+    return check.is_trusted() ? finding.prediction.has_value() : finding.cause != Cause::unknown;
+  });
+  if (predicts && check.error() >= kNotedError) {
+    report.notes.push_back(replay_text(check));
   }
 }
 
@@ -173,13 +139,16 @@ std::vector<bool> predict(Report& report,
   if (report.findings.empty()) {
     return gains;
   }
-  auto const part = replayed_part(program, report.window);
-  Replay const replay(program, host, collectives, part);
+  Replay const replay(program, host, collectives, report.window);
+  Holds const holds(program, collectives);
   double const before = replay.run({}).makespan_ns;
   if (before <= 0) {
     return gains;
   }
   report.replay = ReplayCheck{replay.recorded_ns(), static_cast<Ns>(before)};
+  if (!report.replay->is_trusted()) {
+    return gains;
+  }
   auto const window = report.window.length();
   auto const scaled = [&](Replayed const& fixed, double without) {
     double const ratio = std::min(std::max(fixed.makespan_ns, fixed.least_ns) / without, 1.0);
@@ -189,10 +158,13 @@ std::vector<bool> predict(Report& report,
   // Kernels that leave room on the multiprocessors may run beside each other at full speed.
   Fix room;
   room.leaves_room = true;
-  double const before_with_room = replay.run(room).makespan_ns;
+  std::optional<double> before_with_room;
   auto const after_with_room = [&](Fix fix) {
+    if (!before_with_room) {
+      before_with_room = replay.run(room).makespan_ns;
+    }
     fix.add(room);
-    return scaled(replay.run(fix), before_with_room);
+    return scaled(replay.run(fix), *before_with_room);
   };
   Fix all;
   int fixes = 0;
@@ -203,7 +175,7 @@ std::vector<bool> predict(Report& report,
     while (report.devices[place].device != finding.device) {
       ++place;
     }
-    auto fix = fix_of(program, host, finding.cause, sum_of(ledgers[place], finding.cause));
+    auto fix = fix_of(program, host, holds, finding.cause, sum_of(ledgers[place], finding.cause));
     if (finding.cause == Cause::bandwidth_shared) {
       auto const least = std::max<Ns>(window - finding.lost, 0);
       finding.prediction =
@@ -239,6 +211,11 @@ std::vector<bool> predict(Report& report,
       prediction.range = {std::min(after(fused), prediction.after),
                           std::max(after(*fix), prediction.after),
                           range_text(finding.cause)};
+    } else if (finding.cause == Cause::short_kernels) {
+      auto fused = *fix;
+      fused.fused = true;
+      prediction.range = {
+          std::min(after(fused), prediction.after), prediction.after, range_text(finding.cause)};
     } else if (auto const best = after_with_room(*fix); best < prediction.after) {
       prediction.range = {best, prediction.after, room_text()};
     }
@@ -247,6 +224,20 @@ std::vector<bool> predict(Report& report,
     report.together = Prediction{window, after(all)};
   }
   bound_gains(report, program);
+  if (program.may_lack_waits()) {
+    // Work that seems to have waited for other work may have begun then for another reason.
+    for (std::size_t i = 0; i < report.findings.size(); ++i) {
+      auto& prediction = report.findings[i].prediction;
+      if (prediction && own[i] && !is_of_host(report.findings[i].cause)) {
+        own[i]->presumes_no_waits = true;
+        auto const least = after(*own[i]);
+        own[i]->presumes_no_waits = false;
+        if (least < prediction->after - window / kLeastGain) {
+          widen(*prediction, least, prediction->after, unknown_waits_text());
+        }
+      }
+    }
+  }
   for (auto& finding : report.findings) {
     if (finding.prediction && finding.prediction->range &&
         finding.prediction->range->most - finding.prediction->range->least < window / 100) {
@@ -350,6 +341,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     }
     report.findings = std::move(kept);
   }
+  sort_findings(report.findings);
   if (report.replay) {
     judge_replay(report);
   }
@@ -374,6 +366,72 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   return report;
 }
 
+/// Returns the times in which a device of a program works, ascending and disjoint.
+std::vector<Interval> busy_times(Program const& program, Index device) {
+  std::vector<Interval> times;
+  for (auto const i : program.of_device(device)) {
+    auto const& time = program.activity(i).time;
+    if (!times.empty() && time.begin <= times.back().end) {
+      times.back().end = std::max(times.back().end, time.end);
+    } else {
+      times.push_back(time);
+    }
+  }
+  return times;
+}
+
+Ns total_of(std::span<Interval const> times) {
+  Ns sum = 0;
+  for (auto const& time : times) {
+    sum += time.length();
+  }
+  return sum;
+}
+
+Ns shared_by(std::span<Interval const> first, std::span<Interval const> second) {
+  Ns sum = 0;
+  for (std::size_t a = 0, b = 0; a < first.size() && b < second.size();) {
+    sum += std::max<Ns>(
+        std::min(first[a].end, second[b].end) - std::max(first[a].begin, second[b].begin), 0);
+    ++(first[a].end < second[b].end ? a : b);
+  }
+  return sum;
+}
+
+/// Finds the processes that use one device in turn: devices of one number that hardly ever work at
+/// once, while each works in much of the time that they share. Ranks of collectives have a device
+/// each, whatever its number.
+void find_turns(std::vector<Program>& programs) {
+  constexpr Ns kMostShared = 50;  // of the shorter time, divided by this
+  constexpr Ns kLeastBusy = 10;   // of the time that they share, divided by this
+  auto const number_of = [](Program const& program, Index device) {
+    return program.recording().devices[device].number;
+  };
+  for (auto& own : programs) {
+    for (Index device = 0; device < own.recording().devices.size(); ++device) {
+      auto const times = busy_times(own, device);
+      for (auto const& other : programs) {
+        bool const may_share =
+            &own != &other && !times.empty() && own.recording().collectives.empty() &&
+            other.recording().collectives.empty() && number_of(own, device) != kUnknown;
+        for (Index d = 0; may_share && d < other.recording().devices.size(); ++d) {
+          auto others = busy_times(other, d);
+          if (number_of(other, d) != number_of(own, device) || others.empty()) {
+            continue;
+          }
+          auto const both = std::min(times.back().end, others.back().end) -
+                            std::max(times.front().begin, others.front().begin);
+          auto const shorter = std::min(total_of(times), total_of(others));
+          if (shorter > both / kLeastBusy && shared_by(times, others) < shorter / kMostShared &&
+              own.turns_of_others(device).empty()) {
+            own.set_turns_of_others(device, std::move(others));
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Report find(Recording const& recording, FindOptions const& options) {
@@ -391,6 +449,7 @@ std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& op
     collectives.emplace_back(programs.back());
   }
   auto const doubts = align(ranks, collectives);
+  find_turns(programs);
   std::vector<Report> reports;
   reports.reserve(ranks.size());
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {

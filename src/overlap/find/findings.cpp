@@ -22,6 +22,8 @@ double least_share(Cause cause, LeastShares const& least) {
     case Cause::launch_bound:
     case Cause::host_busy:
       return std::max(least.any, least.host);
+    case Cause::short_kernels:
+      return std::max(least.any, least.steps);
     case Cause::unknown:
       return std::max(least.any, least.unknown);
     case Cause::true_dependency:
@@ -101,6 +103,16 @@ bool meet(std::vector<Interval> const& a, std::vector<Interval> const& b) {
 
 }  // namespace
 
+bool gains_nothing(Finding const& finding) {
+  constexpr Ns kLeastParts = 200;  // of the window
+  auto const& prediction = finding.prediction;
+  if (!prediction || finding.cause == Cause::priority_cannot_help) {
+    return false;  // unknown; urgent work gains, whatever the window does
+  }
+  auto const least = prediction->range ? prediction->range->least : prediction->after;
+  return prediction->before - least < prediction->before / kLeastParts;
+}
+
 bool has_several_streams(Program const& program, Index device, Interval window) {
   return !is_one_stream(work_of_streams(program, device, window));
 }
@@ -124,7 +136,7 @@ std::vector<Finding> findings_of(Program const& program,
     if (text.cause != Cause::true_dependency && enough(text.cause)) {
       findings.push_back(finding_of(program, ledger, text.cause, device, window));
       if (text.cause == Cause::unknown) {
-        findings.back().advice = record_text(ledger.mostly_missing(), program.recording().source);
+        findings.back().advice = record_text(ledger.mostly_missing(), program.recording());
       }
     }
   }
@@ -144,9 +156,10 @@ std::vector<Finding> findings_of(Program const& program,
 
 void sort_findings(std::vector<Finding>& findings) {
   std::ranges::stable_sort(findings, [](Finding const& a, Finding const& b) {
-    bool const a_is_chain = a.cause == Cause::true_dependency;
-    bool const b_is_chain = b.cause == Cause::true_dependency;
-    return a_is_chain != b_is_chain ? b_is_chain : a.lost > b.lost;
+    auto const rank = [](Finding const& one) {
+      return one.cause == Cause::true_dependency ? 2 : gains_nothing(one) ? 1 : 0;
+    };
+    return rank(a) != rank(b) ? rank(a) < rank(b) : a.lost > b.lost;
   });
 }
 

@@ -16,6 +16,8 @@ struct LeastShares {
   /// Slow launches and other work of the host: some idle time at the start of a program's steps is
   /// usual.
   double host = 0.05;
+  /// Steps between queued kernels: some are in every program.
+  double steps = 0.1;
   /// Time that a recording does not explain.
   double unknown = 0.05;
   /// Chains of work that needs each other.
@@ -31,7 +33,11 @@ struct LeastShares {
                                                Interval window,
                                                LeastShares const& least);
 
-/// Orders findings: the largest loss first, and chains of work that needs each other last.
+/// Whether a finding is predicted to gain nothing.
+[[nodiscard]] bool gains_nothing(Finding const& finding);
+
+/// Orders findings: the largest loss first, after all others those that are predicted to gain
+/// nothing, and chains of work that needs each other last.
 void sort_findings(std::vector<Finding>& findings);
 
 /// Whether more than one stream of a device has a noticeable part of its work.

@@ -37,13 +37,14 @@ bool surely_needs(Program const& program, Index after, Index before) {
 
 /// Returns all waits for some activities that may not be needed, also those that were charged to no
 /// time: of several streams that wait for one activity, one is charged.
-std::unordered_set<Index> waits_for(Program const& program, std::vector<Index> const& activities) {
-  std::unordered_set<Index> waits;
+std::unordered_map<Index, Index> waits_for(Program const& program,
+                                           std::vector<Index> const& activities) {
+  std::unordered_map<Index, Index> waits;
   for (Index i = 0; i < program.recording().activities.size(); ++i) {
     for (auto const& wait : program.waits_of(i)) {
       if (std::ranges::binary_search(activities, wait.target) &&
           !surely_needs(program, i, wait.target)) {
-        waits.insert(wait.sync);
+        waits.emplace(wait.sync, kNone);
       }
     }
   }
@@ -59,6 +60,18 @@ int streams_in(Program const& program, CauseSum const& sum) {
     }
   }
   return std::max(static_cast<int>(streams.size()), 2);
+}
+
+/// Returns the streams whose work the host could not issue while other streams ran.
+std::set<Index> streams_behind(Program const& program, CauseSum const& sum) {
+  std::set<Index> streams;
+  for (auto const i : sum.held) {
+    streams.insert(program.activity(i).stream);
+  }
+  for (auto const i : sum.holders) {
+    streams.erase(program.activity(i).stream);
+  }
+  return streams;
 }
 
 }  // namespace
@@ -84,6 +97,7 @@ void Fix::add(Fix const& other) {
 
 std::optional<Fix> fix_of(Program const& program,
                           Host const& host,
+                          Holds const& holds,
                           Cause cause,
                           CauseSum const& sum) {
   Fix fix;
@@ -106,10 +120,9 @@ std::optional<Fix> fix_of(Program const& program,
       break;
     case Cause::queue_is_full:
       // The queue stays as full: a thread of its own issues what stood behind it.
-      for (auto const& charge : sum.largest) {
-        if (charge.held != kNone && charge.holder != kNone &&
-            program.activity(charge.held).stream != program.activity(charge.holder).stream) {
-          fix.own_thread.insert(charge.held);
+      for (auto const stream : streams_behind(program, sum)) {
+        for (auto const i : program.of_stream(stream)) {
+          fix.own_thread.insert(i);
         }
       }
       if (fix.own_thread.empty()) {
@@ -127,6 +140,7 @@ std::optional<Fix> fix_of(Program const& program,
       }
       break;
     case Cause::launch_bound:
+    case Cause::short_kernels:
       fix.graph = true;
       break;
     case Cause::host_busy:
@@ -156,7 +170,13 @@ std::optional<Fix> fix_of(Program const& program,
       fix.parts_of_sms = streams_in(program, sum);
       break;
     case Cause::false_dependency:
-      fix.waits.insert(sum.waits.begin(), sum.waits.end());
+      for (auto const held : sum.held) {
+        for (auto const& wait : program.waits_of(held)) {
+          if (std::ranges::binary_search(sum.waits, wait.sync)) {
+            fix.waits.emplace(wait.sync, holds.needed_of(wait, held));
+          }
+        }
+      }
       break;
     case Cause::one_stream_two_roles:
       for (auto const moved : sum.held) {

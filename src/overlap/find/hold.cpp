@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/find/hold.hpp"
 
-#include "overlap/find/occupancy.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -79,7 +79,7 @@ std::optional<Hold> Holds::by_waits(Index held, Index running, Ns at) const {
     if (wait.target == running) {
       hold = by_wait(wait, held, running);
     } else if (program_.activity(wait.target).stream == program_.activity(running).stream) {
-      hold = by_needed(wait.target, held, running);
+      hold = by_needed(wait, held, running);
       hold->wait = wait.sync;
     }
     if (!hold->cause) {
@@ -92,15 +92,17 @@ std::optional<Hold> Holds::by_waits(Index held, Index running, Ns at) const {
   return found;
 }
 
-/// Returns what holds an activity that waits for `target`, which is behind `running` in its stream.
-/// If the program declares what the activity needs, that may be less than what it waits for.
-std::optional<Hold> Holds::by_needed(Index target, Index held, Index running) const {
+/// Returns what holds an activity that waits for work behind `running` in its stream. If the
+/// program declares what the activity needs, that may be less than what it waits for.
+Hold Holds::by_needed(Wait const& wait, Index held, Index running) const {
   constexpr int kMostSteps = 64;
-  auto needed = target;
+  auto needed = wait.target;
   for (int step = 0; step < kMostSteps && needed != kNone; ++step) {
     auto const declared = program_.declared(needed, held);
     if (!declared) {
-      return by_queue(target, running);
+      auto const first = recorded_late(wait, held);
+      return first != kNone && first < running ? Hold{.cause = Cause::false_dependency}
+                                               : by_queue(wait.target, running);
     }
     if (needed == running) {
       return *declared ? Hold{} : Hold{.cause = Cause::false_dependency};
@@ -110,11 +112,11 @@ std::optional<Hold> Holds::by_needed(Index target, Index held, Index running) co
     }
     needed = program_.previous(needed);
   }
-  return by_queue(target, running);
+  return by_queue(wait.target, running);
 }
 
 /// Returns what holds an activity that needs `target`, which is behind `running` in its stream.
-std::optional<Hold> Holds::by_queue(Index target, Index running) const {
+Hold Holds::by_queue(Index target, Index running) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);
   if (collectives_.same_group(running, target)) {
@@ -148,7 +150,7 @@ Hold Holds::by_wait(Wait const& wait, Index held, Index running) const {
             .wait = wait.sync};
   }
   bool const is_false = (independent(running, held) && is_for_the_tail(wait)) ||
-                        recorded_twice(wait, running) || recorded_late(wait, held, running) ||
+                        recorded_twice(wait, running) || recorded_late(wait, held) != kNone ||
                         wait_in_turns(held, running);
   return {.cause = is_false ? std::optional(Cause::false_dependency) : std::nullopt,
           .wait = wait.sync};
@@ -168,53 +170,100 @@ bool Holds::recorded_twice(Wait const& wait, Index running) const {
          program_.call(before->second).time.begin < program_.called(running);
 }
 
-/// Whether the event was recorded right before the wait, on the tail of a stream that goes on with
-/// work of its own: several pieces of work since the stream was last joined with others, of which
-/// the last one takes most of the time. The stream of `held` then waits for more than the first
-/// ones. A stream that was forked is usually joined as a whole, unless the other one did nothing
-/// meanwhile: streams that take turns could be one, so that one of their waits is for too much.
-bool Holds::recorded_late(Wait const& wait, Index held, Index running) const {
-  auto const& last = program_.activity(running);
+/// Returns the first activity of which `held` may need no more, if the event that it waits for was
+/// recorded late; kNone if not. It was, if it was recorded right before the wait, on the tail of a
+/// stream that has nothing to run beside `held`, behind several pieces of work since the two
+/// streams were last joined. A fork before which the other work ran, and after which none runs, is
+/// for nothing: streams that take turns could be one. They have taken turns before, or the last
+/// piece takes most of the time. A stream that was forked from another one is joined as a whole.
+Index Holds::recorded_late(Wait const& wait, Index held) const {
+  auto const target = wait.target;
+  auto const& last = program_.activity(target);
   auto const& sync = program_.recording().syncs[wait.sync];
-  if (!are_kernels(held, running) || sync.call == kNone || sync.record_call == kNone ||
+  if (!are_kernels(held, target) || sync.call == kNone || sync.record_call == kNone ||
       program_.call(sync.call).time.begin - program_.call(sync.record_call).time.end >
-          4 * tolerance::kIssue) {
-    return false;
+          4 * tolerance::kIssue ||
+      !has_nothing_beside(held, target)) {
+    return kNone;
   }
   // Looks back to where the stream was joined last.
   constexpr int kMostSteps = 64;
   Ns last_piece = last.time.length();
   Ns others = 0;
   int count = 0;
-  auto i = running;
+  bool took_turns = false;
+  auto first = target;
   for (int step = 0; step < kMostSteps; ++step) {
-    if (auto const waits = program_.waits_of(i); !waits.empty()) {
-      auto const handed_over = [&](Wait const& fork) {
+    if (auto const waits = program_.waits_of(first); !waits.empty()) {
+      took_turns = std::ranges::all_of(waits, [&](Wait const& fork) {
         return fork.known && fork.target != kNone && fork.target == program_.previous(held);
-      };
-      if (!std::ranges::all_of(waits, handed_over)) {
-        return false;  // forked from another stream: the whole of it is joined
+      });
+      if (!took_turns) {
+        return kNone;  // forked from another stream: the whole of it is joined
       }
       break;
     }
-    i = program_.previous(i);
+    auto const i = program_.previous(first);
     if (i == kNone) {
       break;
     }
     auto const& before = program_.activity(i);
-    if (before.time.end < last.time.begin - 2 * last_piece) {
+    if (before.time.end < program_.activity(first).time.begin - 2 * last_piece) {
       break;
     }
+    first = i;
     if (!is_of_one_piece(before, last)) {
       others += before.time.length();
       ++count;
     } else if (count == 0) {
       last_piece += before.time.length();
     } else {
-      return false;  // one piece of work, of which some parts differ
+      return kNone;  // one piece of work, of which some parts differ
     }
   }
-  return count > 0 && others < last_piece;
+  return count > 0 && (took_turns || others < last_piece) ? first : kNone;
+}
+
+/// Whether the stream of `target`, for which `held` waits, gets nothing more to run until it has
+/// waited for `held`, and no other stream has kernels meanwhile.
+bool Holds::has_nothing_beside(Index held, Index target) const {
+  auto const& activities = program_.recording().activities;
+  auto const stream = activities[held].stream;
+  auto const next = program_.next(target);
+  auto const joins = [&](Wait const& wait) {
+    return wait.known && wait.target != kNone && wait.target >= held &&
+           activities[wait.target].stream == stream;
+  };
+  if (next != kNone && !std::ranges::any_of(program_.waits_of(next), joins)) {
+    return false;
+  }
+  constexpr Index kMostSteps = 256;
+  auto const size = static_cast<Index>(activities.size());
+  auto const end = std::min(next == kNone ? size : next, held + std::min(kMostSteps, size - held));
+  for (Index i = held + 1; i < end; ++i) {
+    if (activities[i].kind == ActivityKind::kernel && activities[i].stream != stream &&
+        program_.device_of(i) == program_.device_of(held)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Index Holds::needed_of(Wait const& wait, Index held) const {
+  constexpr int kMostSteps = 64;
+  auto needed = wait.target;
+  for (int step = 0; step < kMostSteps && needed != kNone; ++step) {
+    auto const declared = program_.declared(needed, held);
+    if (!declared) {
+      break;
+    }
+    if (*declared) {
+      return needed;
+    }
+    needed = program_.previous(needed);
+  }
+  return program_.recording().has_dependencies || wait.target == kNone ? kNone
+                                                                       : recorded_late(wait, held);
 }
 
 /// Whether `after` waits for `before` and is an equal kernel, of another stream.
@@ -374,7 +423,8 @@ std::optional<Hold> Holds::by_resources(Index held,
       recording.has_stream_types || (streams[a.stream].type != StreamType::unknown &&
                                      streams[b.stream].type != StreamType::unknown);
   auto const missing = streams[a.stream].context != streams[b.stream].context ? Missing::turns
-                       : !recording.has_syncs                                 ? Missing::waits
+                       : program_.may_lack_waits() && (has_types || program_.calls_waits())
+                           ? Missing::waits
                        : !has_types            ? Missing::stream_types
                        : a.channel == kUnknown ? Missing::channels
                                                : Missing::nothing;

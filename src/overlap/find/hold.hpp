@@ -38,6 +38,9 @@ class Holds {
   /// Returns what the thread that issued an activity put into its streams right before, and of
   /// which the recording does not tell for what it waited; nothing if there was nothing such.
   [[nodiscard]] Missing unseen_wait(Index held) const;
+  /// Returns what an activity seems to need of what it waits for, if that is less than all; kNone
+  /// if it seems to need nothing of it.
+  [[nodiscard]] Index needed_of(Wait const& wait, Index held) const;
   /// Returns whether an activity waits for another one through waits, or may do so unknown to the
   /// recording.
   [[nodiscard]] bool may_wait(Index held, Index running, Ns at) const;
@@ -45,13 +48,14 @@ class Holds {
  private:
   [[nodiscard]] std::optional<Hold> by_waits(Index held, Index running, Ns at) const;
   [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
-  [[nodiscard]] std::optional<Hold> by_needed(Index target, Index held, Index running) const;
-  [[nodiscard]] std::optional<Hold> by_queue(Index target, Index running) const;
+  [[nodiscard]] Hold by_needed(Wait const& wait, Index held, Index running) const;
+  [[nodiscard]] Hold by_queue(Index target, Index running) const;
   [[nodiscard]] bool by_legacy_stream(Index held, Index running) const;
   [[nodiscard]] std::optional<Hold> by_resources(Index held,
                                                  Index running,
                                                  std::span<Index const> queued) const;
-  [[nodiscard]] bool recorded_late(Wait const& wait, Index held, Index running) const;
+  [[nodiscard]] Index recorded_late(Wait const& wait, Index held) const;
+  [[nodiscard]] bool has_nothing_beside(Index held, Index target) const;
   [[nodiscard]] bool is_for_the_tail(Wait const& wait) const;
   [[nodiscard]] bool recorded_twice(Wait const& wait, Index running) const;
   [[nodiscard]] bool wait_in_turns(Index held, Index running) const;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <numeric>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -32,6 +32,14 @@ Ns median(std::vector<Ns>& values) {
   auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
+}
+
+/// Whether a call asks for facts about a kernel, for which CUDA loads it.
+bool asks_for_a_kernel(std::string_view name) {
+  constexpr std::string_view kBegins[] = {
+      "cudaFunc", "cuFunc", "cudaOccupancy", "cuOccupancy", "cuKernel", "cuLibraryGet"};
+  return std::ranges::any_of(kBegins,
+                             [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
 Interval clipped(Interval time, Interval to) {
@@ -107,6 +115,7 @@ void Host::judge_calls() {
     std::ranges::nth_element(launches, fast);
     usual_launch_ = *fast;
   }
+  find_queues();
   find_driver_calls();
   causes_.assign(recording.calls.size(), Cause::launch_bound);
   for (auto& thread : threads_) {
@@ -137,6 +146,8 @@ void Host::judge_calls() {
       }
     }
   }
+  queued_ = {};
+  begun_ = {};
 }
 
 /// Finds the calls during which the driver keeps those of other threads waiting.
@@ -259,17 +270,26 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
     case CallKind::load_module:
       return Cause::lazy_loading;
     case CallKind::copy:
-      return judge_copy(index);
+      if (auto const cause = judge_copy(index); cause != Cause::launch_bound) {
+        return cause;
+      }
+      break;
     case CallKind::launch:
       if (first_launches_[index] &&
           call.time.length() > std::max(tolerance::kLongGap, 20 * usual_launch_)) {
         return Cause::lazy_loading;
       }
-      return queue_is_full(index) ? Cause::queue_is_full : Cause::launch_bound;
+      break;
     case CallKind::instantiate:
       return Cause::host_busy;
     case CallKind::other:
-      return call.time.length() > tolerance::kLongGap ? Cause::host_busy : Cause::launch_bound;
+      if (call.time.length() > std::max(tolerance::kLongGap, 20 * usual_launch_) &&
+          asks_for_a_kernel(program_.recording().names[call.name])) {
+        return Cause::lazy_loading;
+      }
+      return call.time.length() > std::min(tolerance::kLongGap, long_launch())
+                 ? Cause::host_busy
+                 : Cause::launch_bound;
     case CallKind::graph_launch:
     case CallKind::fill:
     case CallKind::record_event:
@@ -278,7 +298,7 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
     case CallKind::wait_value:
       break;
   }
-  return Cause::launch_bound;
+  return queue_is_full(index) ? Cause::queue_is_full : Cause::launch_bound;
 }
 
 /// Whether a call is a synchronisation right after a copy, as PyTorch's copies to and from pageable
@@ -317,37 +337,6 @@ bool Host::asks_again(Index before, Index call) const {
   return asks(before) && asks(call) &&
          program_.call(call).time.begin - program_.call(before).time.end <=
              tolerance::kLongOperation;
-}
-
-void Host::find_latest_ends() {
-  std::vector<Index> by_issue(issue_times_.size());
-  std::iota(by_issue.begin(), by_issue.end(), Index{0});
-  std::ranges::stable_sort(by_issue, {}, [&](Index i) { return issue_times_[i]; });
-  latest_ends_.reserve(by_issue.size());
-  Ns latest = 0;
-  for (auto const i : by_issue) {
-    latest = std::max(latest, program_.activity(i).time.end);
-    latest_ends_.push_back(latest);
-  }
-}
-
-bool Host::has_open_work(Ns at) const {
-  auto const issued = std::ranges::upper_bound(issue_times_, at) - issue_times_.begin();
-  return issued > 0 && latest_ends_[static_cast<std::size_t>(issued - 1)] > at;
-}
-
-bool Host::queue_is_full(Index call) const {
-  auto const& time = program_.call(call).time;
-  if (time.length() < std::max(2 * tolerance::kIssue, 4 * usual_launch_)) {
-    return false;
-  }
-  auto const issued = std::ranges::lower_bound(issue_times_, time.begin) - issue_times_.begin();
-  auto const& activities = program_.recording().activities;
-  auto const begun =
-      std::ranges::lower_bound(
-          activities, time.begin, {}, [](Activity const& one) { return one.time.begin; }) -
-      activities.begin();
-  return issued - begun >= static_cast<std::ptrdiff_t>(tolerance::kQueueDepth);
 }
 
 bool Host::is_long_gap(Index thread, Interval gap) const {

@@ -80,6 +80,10 @@ class Host {
   [[nodiscard]] Index held_up_by(Index call, Cause cause) const;
   [[nodiscard]] bool copies_before(ThreadTime const& thread, std::size_t place) const;
   [[nodiscard]] bool asks_again(Index before, Index call) const;
+  void find_queues();
+  [[nodiscard]] double queued_at(Ns time) const;
+  /// The length from which on a launch waited for something.
+  [[nodiscard]] Ns long_launch() const noexcept;
   [[nodiscard]] bool queue_is_full(Index call) const;
   /// Whether a device still had work to do that had been issued before a time.
   [[nodiscard]] bool has_open_work(Ns at) const;
@@ -99,7 +103,13 @@ class Host {
   std::vector<Ns> issue_times_;  ///< of all activities, ascending
   /// As issue_times_, of the activities issued until then; empty if nothing asks for work.
   std::vector<Ns> latest_ends_;
-  Ns usual_launch_ = 0;  ///< the median length of a launch's call
+  Ns usual_launch_ = 0;  ///< the length of a fast launch's call
+  // The times at which calls issued work, and at which the first of it began; each ascending, and
+  // empty once the calls are judged.
+  std::vector<Ns> queued_;
+  std::vector<Ns> begun_;
+  double entries_ = 1;     ///< of the launch queue, for each call that issues work
+  double full_queue_ = 0;  ///< the entries with which calls waited for long; 0 if none did
 };
 
 /// Returns whether a copy reads or writes pageable host memory.

@@ -100,6 +100,21 @@ void IdleTime::add_state(HostState const& state,
   add(begin, state.time.end, state.cause, state.call);
 }
 
+/// Returns the first part of a time in which another process uses a device; one without length if
+/// there is none.
+Interval IdleTime::turn_of_others(Interval time, Index device) const {
+  auto const turns = program_.turns_of_others(device);
+  auto const turn = std::ranges::upper_bound(turns, time.begin, {}, &Interval::end);
+  return turn == turns.end() || turn->begin >= time.end
+             ? Interval{time.end, time.end}
+             : Interval{std::max(turn->begin, time.begin), std::min(turn->end, time.end)};
+}
+
+/// Whether several streams of a device have work, so that they may wait for each other.
+bool IdleTime::has_others(Index device) const {
+  return program_.streams_of(device).size() > 1;
+}
+
 /// Charges idle time before an activity that was already issued.
 void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
   if (time.length() <= 0) {
@@ -115,7 +130,9 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
   auto const& activity = recording.activities[next];
   auto const close = tolerance::of_order(recording);
   if (time.length() <= close) {
-    charge.cause = Cause::true_dependency;  // the step from one activity to the next
+    // The step from one activity to the next. Nodes of a graph have taken the shortest.
+    charge.cause = program_.has_call(next) && activity.graph == kUnknown ? Cause::short_kernels
+                                                                         : Cause::true_dependency;
     charge.holder = program_.previous(next);
   } else if (is_pageable(activity)) {
     charge.cause = Cause::pageable_copy;
@@ -141,12 +158,21 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
     bool const in_graph =
         activity.graph != kUnknown ||
         (activity.call != kNone && program_.call(activity.call).kind == CallKind::graph_launch);
+    if (auto const turn = turn_of_others(time, program_.device_of(next)); turn.length() > 0) {
+      charge_rest({time.begin, turn.begin}, next, ledger);
+      charge.time = turn;
+      charge.missing = Missing::turns;
+      ledger.add(charge);
+      charge_rest({turn.end, time.end}, next, ledger);
+      return;
+    }
     auto const unseen = holds_.unseen_wait(next);
     charge.missing = unseen != Missing::nothing                          ? unseen
                      : in_graph                                          ? Missing::graph_edges
                      : recording.calls.empty() || activity.call == kNone ? Missing::calls
-                     : !recording.has_syncs                              ? Missing::waits
-                                                                         : Missing::nothing;
+                     : program_.may_lack_waits() && has_others(program_.device_of(next))
+                         ? Missing::waits
+                         : Missing::nothing;
   }
   ledger.add(charge);
 }

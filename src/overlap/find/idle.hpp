@@ -30,6 +30,8 @@ class IdleTime {
   };
 
   void charge_host(Interval time, Index next, Ledger& ledger);
+  [[nodiscard]] bool has_others(Index device) const;
+  [[nodiscard]] Interval turn_of_others(Interval time, Index device) const;
   void charge_rest(Interval time, Index next, Ledger& ledger) const;
   void add_state(HostState const& state, Blocking const* blocking, Index next, Ledger& ledger);
 

@@ -203,7 +203,7 @@ void add_notes(Report& report,
       report.notes.push_back(fmt::format("{} ({}) cannot be explained. {}",
                                          duration_text(time),
                                          share_text(time, report.window.length()),
-                                         record_text(missing, recording.source)));
+                                         record_text(missing, recording)));
     }
   }
   add_note_of_recorder(report, program, host);
@@ -247,13 +247,16 @@ void add_note_of_start(Report& report) {
   }
 }
 
-std::string replay_text(ReplayCheck const& check, bool is_trusted) {
+std::string replay_text(ReplayCheck const& check) {
   return fmt::format(
       "Simulated as it was, the recorded program takes {} instead of {}. {}",
       duration_text(check.replayed),
       duration_text(check.recorded),
-      is_trusted ? "Predictions are ratios of two simulations, applied to the recorded window."
-                 : "Predictions cannot be trusted: what they gain ranges down to nothing.");
+      check.is_trusted()
+          ? "Predictions are ratios of two simulations, applied to the recorded window."
+          : "No gain can be predicted from that, and all that was lost counts, whether or not a "
+            "fix "
+            "would gain it.");
 }
 
 std::string harmless_text(

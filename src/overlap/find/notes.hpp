@@ -23,7 +23,7 @@ void add_notes(Report& report,
 void add_note_of_start(Report& report);
 
 /// Says how far the replay of the recorded program is from the recording.
-[[nodiscard]] std::string replay_text(ReplayCheck const& check, bool is_trusted);
+[[nodiscard]] std::string replay_text(ReplayCheck const& check);
 
 /// Says that work waited at no loss.
 [[nodiscard]] std::string harmless_text(

@@ -16,6 +16,7 @@
 namespace msstream::overlap {
 
 Program::Program(Recording const& recording) : recording_(recording) {
+  look_for_waits();
   order_streams();
   find_issues();
   join_calls();
@@ -37,9 +38,22 @@ Program::Program(Recording const& recording) : recording_(recording) {
   }
 }
 
+void Program::look_for_waits() {
+  bool has_others = false;
+  for (auto const& call : recording_.calls) {
+    bool const issues = call.kind == CallKind::launch || call.kind == CallKind::graph_launch ||
+                        call.kind == CallKind::copy || call.kind == CallKind::fill;
+    has_others = has_others || !issues;
+    calls_waits_ = calls_waits_ || call.kind == CallKind::wait_event;
+  }
+  may_lack_waits_ =
+      !recording_.has_syncs && !recording_.has_dependencies && (calls_waits_ || !has_others);
+}
+
 void Program::order_streams() {
   auto const& activities = recording_.activities;
   by_device_.resize(recording_.devices.size());
+  turns_of_others_.resize(recording_.devices.size());
   by_stream_.resize(recording_.streams.size());
   streams_by_device_.resize(recording_.devices.size());
   place_in_stream_.assign(activities.size(), 0);

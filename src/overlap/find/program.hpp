@@ -53,6 +53,20 @@ class Program {
     return place == stream.size() ? kNone : stream[place];
   }
 
+  /// Whether streams may have waited for each other without a record of it: the recording has calls
+  /// of waits without what they are for, or no calls but those that issue work, which proves
+  /// nothing.
+  [[nodiscard]] bool may_lack_waits() const noexcept { return may_lack_waits_; }
+  /// The times in which other processes use a device in turn with this one, ascending and disjoint;
+  /// empty if none is known to.
+  [[nodiscard]] std::span<Interval const> turns_of_others(Index device) const {
+    return turns_of_others_[device];
+  }
+  void set_turns_of_others(Index device, std::vector<Interval> times) {
+    turns_of_others_[device] = std::move(times);
+  }
+  /// Whether the recording has the call of a wait of a stream.
+  [[nodiscard]] bool calls_waits() const noexcept { return calls_waits_; }
   /// Whether the recording has the call that issued an activity.
   [[nodiscard]] bool has_call(Index activity) const {
     return this->activity(activity).call != kNone;
@@ -99,12 +113,16 @@ class Program {
 
  private:
   void order_streams();
+  void look_for_waits();
   void find_issues();
   void join_waits();
   void join_calls();
   void find_graphs_at_once();
 
   Recording const& recording_;
+  std::vector<std::vector<Interval>> turns_of_others_;  ///< of each device
+  bool calls_waits_ = false;
+  bool may_lack_waits_ = false;
   std::vector<std::vector<Index>> by_device_;
   std::vector<std::vector<Index>> by_stream_;
   std::vector<std::vector<Index>> streams_by_device_;

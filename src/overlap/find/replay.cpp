@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/find/replay.hpp"
 
-#include "overlap/find/occupancy.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -35,15 +36,24 @@ Replay::Replay(Program const& program,
       collectives_(collectives),
       window_(window),
       start_(window.begin),
-      places_(program.recording().activities.size(), kNone) {
+      places_(program.recording().activities.size(), kNone),
+      round_of_stream_(program.recording().streams.size(), 0) {
   auto const& recording = program.recording();
   auto const& activities = recording.activities;
+  Ns end = window.begin;
   for (Index i = 0; i < activities.size(); ++i) {
-    if (activities[i].time.begin >= window.begin && activities[i].time.begin < window.end) {
+    auto const& time = activities[i].time;
+    if (time.begin >= window.begin || time.end > window.begin) {
       places_[i] = static_cast<Index>(activities_.size());
       activities_.push_back(i);
+      end = std::max(end, time.end);
+    }
+    if (time.begin >= window.end) {
+      end = window.end;
+      break;
     }
   }
+  tail_ = std::max<Ns>(window.end - end, 0);
   if (!recording.has_syncs && !recording.has_dependencies) {
     for (auto const& call : recording.calls) {
       if (call.kind == CallKind::wait_event) {
@@ -51,6 +61,7 @@ Replay::Replay(Program const& program,
       }
     }
   }
+  order_by_end();
   take_steps();
   take_work();
   find_pinned_rates();
@@ -58,11 +69,7 @@ Replay::Replay(Program const& program,
 }
 
 Ns Replay::recorded_ns() const {
-  Ns end = start_;
-  for (auto const i : activities_) {
-    end = std::max(end, program_.activity(i).time.end);
-  }
-  return end - start_;
+  return window_.end - start_;
 }
 
 /// Finds how many copies of one direction each device runs at once. There is one engine for uploads
@@ -129,7 +136,7 @@ void Replay::take_steps() {
   Index first = kNone;
   Index last = 0;
   for (auto const i : activities_) {
-    if (auto const call = recording.activities[i].call; call != kNone) {
+    if (auto const call = recording.activities[i].call; call != kNone && !runs_at_begin(i)) {
       first = std::min(first, call);
       last = std::max(last, call);
     }
@@ -145,6 +152,12 @@ void Replay::take_steps() {
   for (Index call = first; call <= last; ++call) {
     if (!program_.issued_by(call).empty()) {
       issues[recording.calls[call].thread] = true;
+    }
+  }
+  // The calls that the threads were in when the window began come first.
+  for (Index call = 0; call < first; ++call) {
+    if (recording.calls[call].time.end > window_.begin && issues[recording.calls[call].thread]) {
+      first = call;
     }
   }
   std::vector<Index> previous(issues.size(), 0);
@@ -192,30 +205,59 @@ Interval Replay::time_of(Index call) const {
     auto const* const loop = host_.last_blocking(made.thread, time.begin + 1);
     time.end = loop == nullptr ? time.end : std::max(time.end, loop->time.end);
   }
-  return {std::max(time.begin, start_), std::max(time.end, start_)};
+  return {std::clamp(time.begin, start_, window_.end), std::clamp(time.end, start_, window_.end)};
 }
 
-/// Returns the last activity of a stream that had ended at a time; kNone if none had.
-Index Replay::last_ended(Index stream, Ns at) const {
-  auto const activities = program_.of_stream(stream);
-  auto const after = std::ranges::upper_bound(
-      activities, at, {}, [&](Index i) { return program_.activity(i).time.end; });
-  return after == activities.begin() ? kNone : *(after - 1);
+/// Orders the activities of each device by their ends.
+void Replay::order_by_end() {
+  auto const end_of = [this](Index i) { return program_.activity(i).time.end; };
+  for (Index device = 0; device < program_.recording().devices.size(); ++device) {
+    auto const activities = program_.of_device(device);
+    auto& ends = by_end_.emplace_back(activities.begin(), activities.end());
+    if (!std::ranges::is_sorted(ends, {}, end_of)) {
+      std::ranges::stable_sort(ends, {}, end_of);
+    }
+  }
+}
+
+/// Returns the activities of a device that ended after a time and until another one, by their ends.
+std::span<Index const> Replay::ended_in(Interval time, Index device) const {
+  auto const end_of = [this](Index i) { return program_.activity(i).time.end; };
+  auto const first = std::ranges::upper_bound(by_end_[device], time.begin, {}, end_of);
+  return {first, std::ranges::upper_bound(first, by_end_[device].end(), time.end, {}, end_of)};
 }
 
 /// Returns the activity of a device that had ended last at a time, and shortly before; kNone if
 /// there is none such.
 Index Replay::ended_at(Ns time, Index device) const {
-  Index latest = kNone;
-  Ns end = time - tolerance::of_order(program_.recording());
-  for (auto const stream : program_.streams_of(device)) {
-    auto const other = last_ended(stream, time);
-    if (other != kNone && program_.activity(other).time.end > end) {
-      latest = other;
-      end = program_.activity(other).time.end;
+  auto const ended = ended_in({time - tolerance::of_order(program_.recording()), time}, device);
+  return ended.empty() ? kNone : ended.back();
+}
+
+/// Takes the activities for which a call waited that ended in its time: of each stream, or of one,
+/// the last one.
+void Replay::take_targets(Interval time, Index stream) {
+  auto const& recording = program_.recording();
+  ++round_;
+  for (Index device = 0; device < recording.devices.size(); ++device) {
+    if (stream != kNone && recording.streams[stream].device != device) {
+      continue;
+    }
+    auto const ended = ended_in(time, device);
+    for (std::size_t place = ended.size(); place-- > 0;) {
+      auto const i = ended[place];
+      auto const own = program_.activity(i).stream;
+      if ((stream == kNone || stream == own) && round_of_stream_[own] != round_) {
+        round_of_stream_[own] = round_;
+        if (is_inside(i)) {
+          targets_.push_back(i);
+        }
+        if (stream != kNone) {
+          break;
+        }
+      }
     }
   }
-  return latest;
 }
 
 /// Finds the activities that a call waited for: of each stream, the last one that had ended.
@@ -238,11 +280,11 @@ void Replay::find_targets(Step& step) {
   } else if (call.kind == CallKind::query && host_.poll_of(step.call) != kNone) {
     // The host asked for what ended last before the last query.
     Index asked = kNone;
-    for (Index s = 0; s < recording.streams.size(); ++s) {
-      auto const i = last_ended(s, call.time.end);
-      if (i != kNone &&
-          (asked == kNone || program_.activity(i).time.end > program_.activity(asked).time.end)) {
-        asked = i;
+    for (Index device = 0; device < recording.devices.size(); ++device) {
+      auto const ended = ended_in(call.time, device);
+      if (!ended.empty() && (asked == kNone || program_.activity(ended.back()).time.end >
+                                                   program_.activity(asked).time.end)) {
+        asked = ended.back();
       }
     }
     add(asked);
@@ -252,12 +294,7 @@ void Replay::find_targets(Step& step) {
     if (sync != kNone && recording.syncs[sync].kind == SyncKind::event) {
       stream = recording.syncs[sync].record_stream;
     }
-    for (Index s = 0; s < recording.streams.size(); ++s) {
-      if (stream != kNone && s != stream) {
-        continue;
-      }
-      add(last_ended(s, call.time.end));
-    }
+    take_targets(call.time, stream);
   }
   step.targets = static_cast<std::uint32_t>(targets_.size()) - step.first_target;
   step.waits = step.targets > 0;
@@ -267,8 +304,8 @@ void Replay::find_targets(Step& step) {
   }
   step.cost = call.time.end - waited_until;
   if (call.kind == CallKind::copy && step.waits) {
-    step.cost +=
-        std::min(tolerance::kIssue, program_.activity(issued.front()).time.begin - call.time.begin);
+    step.cost += std::clamp<Ns>(
+        program_.activity(issued.front()).time.begin - call.time.begin, 0, tolerance::kIssue);
   }
 }
 
@@ -355,15 +392,18 @@ void Replay::take_work() {
         work.device_ns = std::min(work.device_ns, std::max(found->second, work.device_ns / 2));
       }
     }
+    auto const inside = time_in_window(i);
+    if (inside.length() < activity.time.length()) {
+      work.device_ns = std::min(work.device_ns, inside.length());
+    }
     auto const ready = std::max(measured_ready(i), window_.begin);
-    auto const delay = std::max<Ns>(activity.time.begin - ready, 0);
+    auto const delay = std::max<Ns>(inside.begin - ready, 0);
     // A long delay until the device had room or ended something is due to that, which the replay
     // repeats. A copy that goes on holds nothing of other kinds.
     constexpr Ns kParts = 4;
     auto const close = tolerance::of_order(recording);
-    bool const was_busy =
-        delay > close / kParts && (ends[device] > activity.time.begin - close ||
-                                   ended_at(activity.time.begin, device) != kNone);
+    bool const was_busy = delay > close / kParts && (ends[device] > inside.begin - close ||
+                                                     ended_at(inside.begin, device) != kNone);
     work.latency = was_busy ? close / kParts : delay;
     if (activity.kind != ActivityKind::copy) {
       ends[device] = std::max(ends[device], activity.time.end);
@@ -381,7 +421,8 @@ void Replay::take_work() {
     if (activity.call != kNone && !steps_.empty() && activity.call >= steps_.front().call &&
         activity.call <= steps_.back().call) {
       work.step = step_of_call[activity.call - steps_.front().call];
-      work.issued = std::max<Ns>(program_.issued(i) - time_of(activity.call).begin, 0);
+      work.issued = std::max<Ns>(
+          std::min(program_.issued(i), inside.begin) - time_of(activity.call).begin, 0);
     }
     work_.push_back(work);
   }
@@ -404,8 +445,9 @@ void Replay::fit_to_recording() {
     return std::pair(activity.name, activity.shape);
   };
   auto const is_counted = [&](std::size_t place) {
-    return program_.activity(activities_[place]).shape != kNone && work_[place].sms > 0 &&
-           !work_[place].fills;
+    auto const i = activities_[place];
+    return program_.activity(i).shape != kNone && work_[place].sms > 0 && !work_[place].fills &&
+           time_in_window(i) == program_.activity(i).time;
   };
   for (Index device = 0; device < recording.devices.size(); ++device) {
     double const sms =
@@ -413,7 +455,7 @@ void Replay::fit_to_recording() {
     // Passes over begins and ends, with the time that the work so far would have taken.
     std::vector<std::tuple<Ns, bool, std::size_t>> changes;
     for (std::size_t place = 0; place < activities_.size(); ++place) {
-      auto const& time = program_.activity(activities_[place]).time;
+      auto const time = time_in_window(activities_[place]);
       if (program_.device_of(activities_[place]) == device && work_[place].sms > 0 &&
           time.length() > 0) {
         changes.emplace_back(time.begin, true, place);
@@ -431,11 +473,14 @@ void Replay::fit_to_recording() {
       wanted += begins ? work_[place].sms : -work_[place].sms;
       if (begins) {
         begun[place] = taken;
-      } else if (is_counted(place)) {
+        continue;
+      }
+      auto const since = begun.extract(place).mapped();
+      if (is_counted(place)) {
         auto& kind = kinds[key_of(place)];
         kind.recorded += static_cast<double>(program_.activity(activities_[place]).time.length());
         kind.alone += static_cast<double>(work_[place].device_ns);
-        kind.replayed += taken - begun[place];
+        kind.replayed += taken - since;
       }
     }
   }

@@ -2,14 +2,18 @@
 #pragma once
 
 #include "overlap/find/collectives.hpp"
+#include "overlap/find/hold.hpp"
 #include "overlap/find/host.hpp"
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -18,8 +22,9 @@ namespace msstream::overlap {
 
 /// The changes to a program that fix a finding.
 struct Fix {
-  std::unordered_set<Index> calls;   ///< that neither wait nor take longer than to issue
-  std::unordered_set<Index> waits;   ///< of streams, in Recording::syncs, that are left out
+  std::unordered_set<Index> calls;  ///< that neither wait nor take longer than to issue
+  /// Waits of streams, in Recording::syncs, that are left out: for what each is instead, or kNone.
+  std::unordered_map<Index, Index> waits;
   std::unordered_set<Index> moved;   ///< activities that get a stream of their own
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
@@ -34,7 +39,8 @@ struct Fix {
   bool leaves_room = false;  ///< kernels take the room of their blocks alone, at full speed
   int parts_of_sms = 1;      ///< kernels that fill the device, at once, take a part of it each
   bool divides_all = false;  ///< those too whose registers say that they compute at full speed
-  bool no_skew = false;      ///< collectives wait for nobody
+  bool presumes_no_waits = false;  ///< of streams of which the recording does not tell
+  bool no_skew = false;            ///< collectives wait for nobody
   bool small_collectives = false;  ///< they are as fast with few blocks
 
   /// Adds the changes of another fix.
@@ -43,29 +49,29 @@ struct Fix {
 
 /// Returns the fix of a cause, given what was charged to it; nothing if there is no fix that a
 /// replay knows.
-[[nodiscard]] std::optional<Fix> fix_of(Program const& program,
-                                        Host const& host,
-                                        Cause cause,
-                                        CauseSum const& sum);
+[[nodiscard]] std::optional<Fix> fix_of(
+    Program const& program, Host const& host, Holds const& holds, Cause cause, CauseSum const& sum);
 
 /// The outcome of a replay.
 struct Replayed {
-  double makespan_ns = 0;  ///< from the first call or activity to the end of the last activity
+  double makespan_ns = 0;  ///< from the first call or activity to the end of the window
   /// The time that no order of the work can go below: the calls of each thread, the work of each
   /// stream, the copies of each engine, and what the kernels take of the multiprocessors.
   double least_ns = 0;
 };
 
-/// Replays a part of a program, as it was or with a fix. Threads make their calls, with the time
-/// that each took and the gaps between; streams run their work in order and wait as they did; the
-/// multiprocessors and copy engines of each device are shared as in the simulated runtime.
+/// Replays a window of a program, as it was or with a fix: the parts in the window of all
+/// activities and calls, up to the begin of the first activity after it, which ends the time
+/// without any at the window's end. Threads make their calls, with the time that each took and the
+/// gaps between; streams run their work in order and wait as they did; the multiprocessors and copy
+/// engines of each device are shared as in the simulated runtime.
 class Replay {
  public:
   Replay(Program const& program, Host const& host, Collectives const& collectives, Interval window);
 
   [[nodiscard]] Replayed run(Fix const& fix) const;
   /// Returns the time that the recorded program took, from the instant at which a replay begins to
-  /// the end of the last activity. A replay without a fix should take as long.
+  /// the end of the window. A replay without a fix should take as long.
   [[nodiscard]] Ns recorded_ns() const;
 
  private:
@@ -103,7 +109,19 @@ class Replay {
   void find_engines();
   void find_targets(Step& step);
   [[nodiscard]] Interval time_of(Index call) const;
-  [[nodiscard]] Index last_ended(Index stream, Ns at) const;
+  /// The part of an activity in the window; without length for the one that follows the window.
+  [[nodiscard]] Interval time_in_window(Index activity) const {
+    auto const& time = program_.activity(activity).time;
+    return {std::clamp(time.begin, window_.begin, window_.end),
+            std::clamp(time.end, window_.begin, window_.end)};
+  }
+  /// Whether an activity ran when the window began.
+  [[nodiscard]] bool runs_at_begin(Index activity) const {
+    return program_.activity(activity).time.begin < window_.begin;
+  }
+  void order_by_end();
+  [[nodiscard]] std::span<Index const> ended_in(Interval time, Index device) const;
+  void take_targets(Interval time, Index stream);
   [[nodiscard]] Index ended_at(Ns time, Index device) const;
   [[nodiscard]] Ns measured_ready(Index activity) const;
   [[nodiscard]] Index presumed_target(Index activity) const;
@@ -120,6 +138,7 @@ class Replay {
   Collectives const& collectives_;
   Interval window_;
   Ns start_ = 0;
+  Ns tail_ = 0;  ///< the time at the end of the window that nothing follows
   /// When the host made waits of streams of which the recording does not tell for what; ascending.
   std::vector<Ns> unknown_waits_;
   std::vector<Index> activities_;  ///< ascending
@@ -127,6 +146,9 @@ class Replay {
   std::vector<Work> work_;         ///< as activities_
   std::vector<Step> steps_;        ///< by the begin of their calls
   std::vector<Index> targets_;
+  std::vector<std::vector<Index>> by_end_;  ///< of each device, its activities
+  std::vector<Index> round_of_stream_;      ///< of each stream, the last call that it was seen for
+  Index round_ = 0;
   std::vector<double> pinned_rates_;  ///< of each device, bytes per ns
   /// The copies that a device was seen to run at once, at least 1: of each device, by direction.
   std::vector<std::array<int, kDirections>> engines_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/occupancy.hpp"
 #include "overlap/find/replay.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/recording/occupancy.hpp"
 #include "runtime/sim/sim_load.hpp"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ class Replay::Run {
         step = std::min(step, load.next_done_in_ns());
       }
       if (step == kNever) {
-        return latest_;
+        return latest_ + static_cast<double>(replay_.tail_);
       }
       step = std::max(step, 0.0);
       bool const is_event = next <= step;
@@ -107,6 +107,32 @@ class Replay::Run {
   }
 
  private:
+  /// Lists of numbers, one for each of a fixed count of places, in the order in which they were
+  /// put.
+  class Lists {
+   public:
+    explicit Lists(std::size_t places) : ends_(places, {kNone, kNone}) {}
+
+    void put(std::size_t place, Index number) {
+      auto const link = static_cast<Index>(links_.size());
+      links_.push_back({number, kNone});
+      auto& [first, last] = ends_[place];
+      (first == kNone ? first : links_[last].second) = link;
+      last = link;
+    }
+    /// Calls `take` with each number of a list, which must not get more meanwhile.
+    template <class Take>
+    void for_each(std::size_t place, Take take) const {
+      for (auto link = ends_[place].first; link != kNone; link = links_[link].second) {
+        take(links_[link].first);
+      }
+    }
+
+   private:
+    std::vector<std::pair<Index, Index>> links_;  ///< numbers, and the next link of each
+    std::vector<std::pair<Index, Index>> ends_;   ///< the first link and the last one
+  };
+
   enum class Kind : std::uint8_t { step, issue, activity };
   using Event = std::tuple<double, Kind, std::size_t>;
 
@@ -123,7 +149,7 @@ class Replay::Run {
     for (std::size_t s = 0; s < replay_.steps_.size(); ++s) {
       auto const& step = replay_.steps_[s];
       if (step.after != 0) {
-        after_step_[step.after - 1].push_back(static_cast<Index>(s));
+        after_step_.put(step.after - 1, static_cast<Index>(s));
         ++step_missing_[s];
       }
     }
@@ -135,7 +161,7 @@ class Replay::Run {
     }
     auto const place = replay_.places_[before];
     if (place != a) {
-      after_[place].push_back(static_cast<Index>(a));
+      after_.put(place, static_cast<Index>(a));
       ++missing_[a];
     }
   }
@@ -191,10 +217,14 @@ class Replay::Run {
     for (std::size_t a = 0; a < replay_.activities_.size(); ++a) {
       auto const i = replay_.activities_[a];
       auto const& work = replay_.work_[a];
+      if (replay_.runs_at_begin(i)) {
+        ready_[a] = static_cast<double>(replay_.window_.begin - replay_.start_);
+        continue;
+      }
       if (work.step != 0) {
         auto const step =
             fix_.own_thread.contains(i) ? first_step_since_wait(work.step) : work.step;
-        works_of_step_[step - 1].push_back(static_cast<Index>(a));
+        works_of_step_.put(step - 1, static_cast<Index>(a));
         ++missing_[a];
       } else if (program.previous(i) == kNone || !replay_.is_inside(program.previous(i))) {
         ready_[a] = static_cast<double>(std::max<Ns>(program.issued(i) - replay_.start_, 0));
@@ -221,11 +251,10 @@ class Replay::Run {
         link(before_moved_kernel(i), a);
       }
       for (auto const& wait : program.waits_of(i)) {
-        if (wait.target != kNone && !fix_.waits.contains(wait.sync)) {
-          link(wait.target, a);
-        }
+        auto const changed = fix_.waits.find(wait.sync);
+        link(changed == fix_.waits.end() ? wait.target : changed->second, a);
       }
-      if (!is_moved(i)) {
+      if (!is_moved(i) && !fix_.presumes_no_waits) {
         link(replay_.presumed_target(i), a);
       }
       if (activity(a).graph != kUnknown) {
@@ -322,7 +351,7 @@ class Replay::Run {
       for (std::uint32_t t = 0; t < step.targets; ++t) {
         auto const place = replay_.places_[replay_.targets_[step.first_target + t]];
         if (!is_done(place)) {
-          waiters_[place].push_back(static_cast<Index>(s));
+          waiters_.put(place, static_cast<Index>(s));
           ++step_missing_[s];
         }
       }
@@ -336,19 +365,19 @@ class Replay::Run {
   /// may go on when its work runs.
   void issue_work(std::size_t s) {
     auto const cost = replay_.gap_and_cost(replay_.steps_[s], fix_).second;
-    for (auto const a : works_of_step_[s]) {
+    works_of_step_.for_each(s, [&](Index a) {
       fulfil(a, std::min(static_cast<double>(replay_.work_[a].issued), cost));
-    }
+    });
   }
   [[nodiscard]] bool is_done(std::size_t a) const { return missing_[a] == kDone; }
 
   void end_step(std::size_t s) {
-    for (auto const next : after_step_[s]) {
+    after_step_.for_each(s, [&](Index next) {
       step_ready_[next] = now_;
       if (--step_missing_[next] == 0) {
         begin_step(next);
       }
-    }
+    });
   }
 
   void fulfil(std::size_t a, double latency) {
@@ -409,16 +438,14 @@ class Replay::Run {
     has_changed_[device_of(a)] = true;
     missing_[a] = kDone;
     latest_ = now_;
-    for (auto const next : after_[a]) {
-      fulfil(next, 0);
-    }
-    for (auto const s : waiters_[a]) {
+    after_.for_each(a, [&](Index next) { fulfil(next, 0); });
+    waiters_.for_each(a, [&](Index s) {
       if (--step_missing_[s] == 0) {
         auto const cost = step_begun_[s];
         step_ready_[s] = std::max(step_ready_[s], now_ + std::max(cost, kAfterWait));
         events_.emplace(step_ready_[s], Kind::step, s);
       }
-    }
+    });
   }
 
   static constexpr Index kDone = kNone;
@@ -432,10 +459,10 @@ class Replay::Run {
   std::vector<double> ready_;
   /// The nodes of each launch, by device and graph.
   std::map<std::pair<std::size_t, std::int64_t>, std::vector<std::vector<std::size_t>>> runs_;
-  std::vector<std::vector<Index>> after_step_;
-  std::vector<std::vector<Index>> works_of_step_;
-  std::vector<std::vector<Index>> waiters_;  ///< steps that wait for an activity
-  std::vector<std::vector<Index>> after_;
+  Lists after_step_;
+  Lists works_of_step_;
+  Lists waiters_;  ///< steps that wait for an activity
+  Lists after_;
   std::vector<std::array<int, kDirections>> engines_;  ///< idle ones
   std::vector<sim::DeviceLoad> loads_;
   std::vector<std::vector<std::size_t>> waiting_;  ///< of each device, ready activities

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/occupancy.hpp"
 #include "overlap/find/replay.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -137,20 +137,21 @@ double Replay::least_ns(Fix const& fix) const {
   for (std::size_t a = 0; a < activities_.size(); ++a) {
     auto const i = activities_[a];
     auto const& work = program_.activity(i);
+    auto const recorded = time_in_window(i);
     auto const device = program_.device_of(i);
     auto const time = device_ns(a, fix);
     if (work.kind == ActivityKind::copy) {
-      least = std::max(least, engines[{device, work.direction}].add(work.time, time));
+      least = std::max(least, engines[{device, work.direction}].add(recorded, time));
     } else {
       auto const sms = program_.recording().devices[device].sms;
       auto const share = static_cast<double>(sms_of(a, fix)) / (sms > 0 ? sms : kAssumedSms);
-      auto const length = static_cast<double>(std::max<Ns>(work.time.length(), 1));
-      rooms[device].add(work.time, std::min(share, 1.0) * std::min(time / length, 1.0));
+      auto const length = static_cast<double>(std::max<Ns>(recorded.length(), 1));
+      rooms[device].add(recorded, std::min(share, 1.0) * std::min(time / length, 1.0));
     }
     if (work.graph == kUnknown) {
       auto& sum = fix.moved.contains(i) ? streams[new_stream_of(program_, i)]
                                         : streams[{work.stream, kNone, {}, {}}];
-      least = std::max(least, sum.add(work.time, time));
+      least = std::max(least, sum.add(recorded, time));
     }
   }
   for (auto& [device, room] : rooms) {

@@ -101,6 +101,11 @@ struct ReplayCheck {
     auto const off = replayed > recorded ? replayed - recorded : recorded - replayed;
     return recorded > 0 ? static_cast<double>(off) / static_cast<double>(recorded) : 0;
   }
+  /// Whether predictions can be made. Otherwise, findings have none, whatever they would gain.
+  [[nodiscard]] bool is_trusted() const noexcept {
+    constexpr double kMostError = 0.25;
+    return error() < kMostError;
+  }
 };
 
 /// The explanation of one file or run.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/find/words.hpp"
 
-#include "overlap/find/occupancy.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <fmt/format.h>
 
@@ -121,6 +121,11 @@ std::string range_of_activity(Program const& program, Index activity) {
   return call == kNone ? std::string() : range_text(program, call);
 }
 
+/// Whether a call only launched work, which the cause says already.
+bool is_usual_launch(Program const& program, Cause cause, Index call) {
+  return cause == Cause::launch_bound && program.call(call).kind != CallKind::other;
+}
+
 std::string sm_text(Program const& program, Index running, Index held) {
   auto const& recording = program.recording();
   if (running == kNone || program.activity(running).shape == kNone) {
@@ -166,10 +171,6 @@ std::string unknown_waits_text() {
          "streams wait for each other less than they seem to.";
 }
 
-std::string untrusted_text() {
-  return "Simulated as it was, the recorded program does not take as long as it did.";
-}
-
 std::string class_text(Cause cause, CauseSum const& sum, Ns steps) {
   if (cause == Cause::true_dependency) {
     return " It counts as time alone." +
@@ -198,6 +199,10 @@ std::string range_text(Cause cause) {
     case Cause::multiprocessors_full:
       return "It depends on whether the kernels are as fast with fewer blocks, which a recording "
              "does not tell.";
+    case Cause::short_kernels:
+      return "From the steps between the nodes of a graph to fused kernels, which have no time "
+             "between "
+             "them.";
     case Cause::launch_bound:
       return "At worst, the graph's kernels begin as late after each other as they do now; fused "
              "kernels have no time between them.";
@@ -278,6 +283,8 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
       return between("A stream waited for work that it does not need");
     case Cause::one_stream_two_roles:
       return between("Work that does not need each other shared a stream");
+    case Cause::short_kernels:
+      return with_call("The device went from one queued kernel to the next");
     case Cause::true_dependency:
       return between(sum.waits.empty()
                          ? "Other streams had only work that needs what ran"
@@ -303,7 +310,7 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
                        length,
                        held,
                        range_of_activity(program, charge.held),
-                       charge.call == kNone || cause == Cause::launch_bound
+                       charge.call == kNone || is_usual_launch(program, cause, charge.call)
                            ? std::string()
                            : "; the host was in " + call_text(program, charge.call));
   }

@@ -27,8 +27,6 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 [[nodiscard]] std::string room_text();
 /// Returns why a fix of the host gains at most what was lost, if the waits of streams are missing.
 [[nodiscard]] std::string unknown_waits_text();
-/// Returns why a prediction may be wrong by all that it gains.
-[[nodiscard]] std::string untrusted_text();
 /// Says in which class the accounting has time of a finding that it does not charge to the cause;
 /// empty if there is none. `steps` is idle time of a chain between one activity and the next.
 [[nodiscard]] std::string class_text(Cause cause, CauseSum const& sum, Ns steps);
@@ -46,6 +44,6 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 /// Returns what to change in addition if memory of a pool needed the driver.
 [[nodiscard]] std::string pool_advice();
 /// Returns what to record to explain what a recording does not tell; empty for nothing.
-[[nodiscard]] std::string record_text(Missing missing, std::string const& source);
+[[nodiscard]] std::string record_text(Missing missing, Recording const& recording);
 
 }  // namespace msstream::overlap

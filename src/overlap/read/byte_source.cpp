@@ -90,6 +90,16 @@ std::size_t ByteSource::fill() {
 }
 
 std::string_view ByteSource::next() {
+  auto piece = next_piece();
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (!has_begun_ && piece.starts_with(kMark)) {
+    piece.remove_prefix(kMark.size());
+  }
+  has_begun_ = true;
+  return piece;
+}
+
+std::string_view ByteSource::next_piece() {
   if (inflate_) {
     return next_inflated();
   }

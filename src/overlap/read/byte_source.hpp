@@ -26,7 +26,8 @@ class ByteSource {
   ByteSource& operator=(ByteSource const&) = delete;
   ~ByteSource();
 
-  /// Returns the next piece, which is empty at the end only. It is valid until the next call.
+  /// Returns the next piece, which is empty at the end only. It is valid until the next call. A
+  /// byte order mark of UTF-8 at the begin is left out.
   [[nodiscard]] std::string_view next();
   /// Returns the first bytes of the file as they are stored, at most 16; they stay to be read.
   [[nodiscard]] std::string_view magic() const noexcept;
@@ -39,6 +40,7 @@ class ByteSource {
   struct Inflate;
 
   std::size_t fill();
+  [[nodiscard]] std::string_view next_piece();
   [[nodiscard]] std::string_view next_inflated();
   void tell_progress(bool at_end);
   [[noreturn]] void fail(std::string_view problem) const;
@@ -46,6 +48,7 @@ class ByteSource {
   std::string name_;
   std::function<void(std::size_t, std::size_t)> progress_;
   std::chrono::steady_clock::time_point told_at_;
+  bool has_begun_ = false;
   int file_ = -1;
   std::size_t size_ = 0;
   std::size_t done_ = 0;

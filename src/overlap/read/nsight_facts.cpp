@@ -298,10 +298,15 @@ void NsightReader::describe_processes() {
     recording.has_overheads = database_.has("CUPTI_ACTIVITY_KIND_OVERHEAD");
     recording.has_syncs = process.joined_waits != 0;
     if (process.waits != 0 && process.joined_waits == 0) {
+      recording.lacks_event_numbers =
+          database_.has("CUPTI_ACTIVITY_KIND_CUDA_EVENT") &&
+          !database_.has("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "eventSyncId");
       recording.notes.push_back(fmt::format(
-          "the export does not tell which event each of {} waits is for: record with nsys profile "
-          "--cuda-event-trace=true",
-          process.waits));
+          "the export does not tell which event each of {} waits is for: {}",
+          process.waits,
+          recording.lacks_event_numbers ? "its events have no column eventSyncId, which later "
+                                          "versions of Nsight Systems write"
+                                        : "record with nsys profile --cuda-event-trace=true"));
     }
     note_missing(recording.notes);
   }

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -112,10 +113,17 @@ std::vector<Recording> NsightReader::read() {
   describe_streams();
   describe_devices();
   describe_processes();
+  // All processes have the clock of the file.
+  auto zero = std::numeric_limits<Ns>::max();
+  for (auto const& [key, process] : processes_) {
+    if (process.builder.activities() != 0) {
+      zero = std::min(zero, process.builder.first_time());
+    }
+  }
   std::vector<Recording> recordings;
   for (auto& [key, process] : processes_) {
     if (process.builder.activities() != 0) {
-      recordings.push_back(process.builder.finish(start_unix_ns()));
+      recordings.push_back(process.builder.finish(start_unix_ns(), zero));
     }
   }
   return recordings;

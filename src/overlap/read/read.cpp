@@ -6,6 +6,7 @@
 #include "overlap/read/nsight.hpp"
 #include "overlap/read/step_trace.hpp"
 #include "overlap/read/trace_json.hpp"
+#include "overlap/recording/clocks.hpp"
 
 #include <fmt/core.h>
 
@@ -135,6 +136,7 @@ std::vector<Recording> read_file(std::filesystem::path const& file, ReadOptions 
 
 std::vector<Recording> read(std::filesystem::path const& file, ReadOptions const& options) {
   auto recordings = read_file(file, options);
+  std::ranges::for_each(recordings, align_devices);
   note_shared_devices(recordings);
   return recordings;
 }

@@ -372,6 +372,11 @@ Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns, std::opt
                                           "records end before they begin, and were left out"));
   }
   recording_.sort();
+  if (auto const duplicates = recording_.leave_out_duplicates(); duplicates != 0) {
+    recording_.notes.push_back(count_text(duplicates,
+                                          "event was in the file twice, and counts once",
+                                          "events were in the file twice, and count once"));
+  }
   return std::move(recording_);
 }
 

@@ -258,6 +258,8 @@ struct Recording {
   // Whether the source records these at all: if not, their absence means nothing.
   bool has_calls = false;
   bool has_syncs = false;  ///< waits of streams for events, with the record that they wait for
+  /// Whether events were recorded, but not which one a wait is for: an older version of the source.
+  bool lacks_event_numbers = false;
   bool has_channels = false;
   bool has_overheads = false;
   bool has_stream_types = false;
@@ -269,6 +271,9 @@ struct Recording {
 
   /// Orders all vectors by time, and renumbers what refers to them.
   void sort();
+  /// Leaves out calls, activities and synchronisations that are in the recording twice, and returns
+  /// how many they were. The recording must be sorted.
+  std::size_t leave_out_duplicates();
   /// Returns a stream's number, with its context if another stream of its device has that number.
   [[nodiscard]] std::string text_of_stream(Stream const& own) const;
   /// Returns the time from the first activity's begin to the last one's end; empty without any.

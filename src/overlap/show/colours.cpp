@@ -11,9 +11,9 @@ namespace {
 
 /// In the order of Cause.
 constexpr std::array<std::string_view, kCauses> kCauseColours{
-    "#a08ca8", "#d86aa8", "#e0568f", "#b8336a", "#ff7a45", "#8660d0", "#f2a07b",
-    "#e5484d", "#f0a020", "#1c9fe0", "#3f7bf2", "#6468ee", "#16b3a0", "#a64df0",
-    "#c084fc", "#d9b310", "#d946c8", "#a97f5a", "#6b7d95", "#22bcd4", "#9aa5b4"};
+    "#a08ca8", "#d86aa8", "#e0568f", "#b8336a", "#ff7a45", "#8660d0", "#f2a07b", "#e5484d",
+    "#f0a020", "#1c9fe0", "#3f7bf2", "#6468ee", "#16b3a0", "#a64df0", "#c084fc", "#d9b310",
+    "#d946c8", "#a97f5a", "#c9a26b", "#6b7d95", "#22bcd4", "#9aa5b4"};
 
 }  // namespace
 

@@ -113,6 +113,12 @@ constexpr std::array<Explanation, kCauses> kExplanations{{
      "Independent work, such as copies and kernels, is in one stream and runs in its order.",
      "A stream runs its work in order; a pool of streams may hand out one stream twice.",
      "Use a stream for each role, and check that a pool gives different ones."},
+    {Cause::short_kernels,
+     "The device idles for one or two us between kernels of a stream that were launched early.",
+     "The device needs that time from the end of one kernel to the begin of the next. The host is "
+     "far ahead, so that faster launches do not help.",
+     "Fuse short kernels, launch them as a CUDA graph, overlap their ends and begins by "
+     "programmatic dependent launches, or run independent ones in several streams."},
     {Cause::true_dependency,
      "The work needs what ran before it: nothing else could run.",
      "This is the program's critical path.",

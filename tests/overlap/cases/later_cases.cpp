@@ -151,6 +151,56 @@ std::vector<Recording> double_buffers_of_short_uploads() {
   return double_buffers(5'000'000);
 }
 
+/// A branch needs the first kernel of the main stream, and is forked behind five more, beside which
+/// it could run. Fixed: it is forked right after the first one.
+std::vector<Recording> fork_behind_five(bool fixed) {
+  TraceBuilder program;
+  auto const main = program.stream();
+  auto const side = program.stream();
+  for (int i = 0; i < 12; ++i) {
+    auto const forked = program.event();
+    auto const joined = program.event();
+    auto& thread = program.thread();
+    thread.launch(main, later_kernel("produce", 20 * us));
+    if (fixed) {
+      thread.record(forked, main).wait(side, forked);
+    }
+    for (std::string const part : {"a", "b", "c", "d", "e"}) {
+      thread.launch(main, later_kernel("main " + part, 50 * us));
+    }
+    if (!fixed) {
+      thread.record(forked, main).wait(side, forked);
+    }
+    for (std::string const part : {"a", "b", "c", "d", "e"}) {
+      thread.launch(side, later_kernel("side " + part, 50 * us));
+    }
+    thread.record(joined, side).wait(main, joined);
+  }
+  return one(program.run());
+}
+
+/// A branch is forked right after its long producer, and runs beside other work of the main stream
+/// until the two join: all waits are needed. Fixed: the producer is short.
+std::vector<Recording> fork_behind_the_producer(bool fixed) {
+  TraceBuilder program;
+  auto const main = program.stream();
+  auto const side = program.stream();
+  for (int i = 0; i < 10; ++i) {
+    auto const forked = program.event();
+    auto const joined = program.event();
+    program.thread()
+        .launch(main, later_kernel("bias", 20 * us))
+        .launch(main, later_kernel("attention", fixed ? 20 * us : 200 * us))
+        .record(forked, main)
+        .wait(side, forked)
+        .launch(side, later_kernel("expert 1", 100 * us))
+        .launch(main, later_kernel("expert 0", fixed ? 140 * us : 90 * us))
+        .record(joined, side)
+        .wait(main, joined);
+  }
+  return one(program.run());
+}
+
 /// Streams share hardware queues, and get their kernels in turn: none stands behind another.
 std::vector<Recording> queues_in_turn() {
   Gpu gpu;
@@ -223,6 +273,8 @@ std::vector<Case> later_cases() {
       {"uploads_by_default", "", Cause::legacy_stream, {}, uploads_by_default},
       {"small_download_behind", "", Cause::copy_engine, {}, small_download_behind},
       {"polls_for_the_step", "", Cause::host_synchronization, {}, polls_for_the_step},
+      {"fork_behind_five", "", Cause::false_dependency, {}, fork_behind_five},
+      {"fork_behind_the_producer", "", Cause::true_dependency, {}, fork_behind_the_producer},
   };
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Report gains_report(HandMade& program) {
   program.recording.sort();
@@ -63,6 +64,50 @@ TEST(GainsTest, nodes_of_a_graph_do_not_wait_to_be_fetched) {
   ASSERT_TRUE(finding->prediction);
   // In 20 us, a kernel works for 5, and the next node of a graph would begin about 1 us later.
   EXPECT_LT(3 * finding->prediction->after, finding->prediction->before);
+}
+
+/// Kernels of 2 us that were launched early, with `step` us from one to the next.
+TEST(GainsTest, steps_between_short_kernels_are_a_cause) {
+  for (double const step : {1.5, 0.1}) {
+    for (bool const in_graph : {false, true}) {
+      HandMade program(1);
+      for (int i = 0; i < 100; ++i) {
+        auto const kernel = program.kernel(0, 1.0 * i - 300, (2 + step) * i, (2 + step) * i + 2);
+        program.recording.activities[kernel].graph = in_graph ? 3 : kUnknown;
+      }
+      auto const report = gains_report(program);
+      auto const* const finding = gains_finding(report, Cause::short_kernels);
+      ASSERT_EQ(finding != nullptr, step > 1 && !in_graph);
+      if (finding != nullptr) {
+        EXPECT_EQ(report.findings.size(), 1U);
+        ASSERT_TRUE(finding->prediction && finding->prediction->range);
+        EXPECT_NEAR(finding->prediction->after, 270'000, 10'000);
+        EXPECT_NEAR(finding->prediction->range->least, 200'000, 10'000);
+      }
+    }
+  }
+}
+
+/// Copies of three streams at once, which a replay runs one after the other, and pageable ones that
+/// wait for nothing.
+TEST(GainsTest, a_replay_that_is_far_off_makes_nothing_harmless) {
+  HandMade program(4);
+  for (int i = 0; i < 10; ++i) {
+    double const start = 1'000.0 * i;
+    for (Index stream = 0; stream < 3; ++stream) {
+      program.copy(stream, CopyDirection::h2d, start + 3 * stream, start + 20, start + 520);
+    }
+    auto const pageable = program.copy(3, CopyDirection::d2h, start + 30, start + 530, start + 990);
+    program.recording.activities[pageable].target = MemoryKind::pageable;
+  }
+  auto const report = gains_report(program);
+  ASSERT_TRUE(report.replay);
+  EXPECT_FALSE(report.replay->is_trusted());
+  auto const* const finding = gains_finding(report, Cause::pageable_copy);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_GE(finding->lost, 4'000'000);
+  EXPECT_FALSE(finding->prediction);
+  EXPECT_THAT(report.notes, Not(Contains(HasSubstr("nothing to gain"))));
 }
 
 TEST(GainsTest, launches_have_their_latency_beside_other_work_too) {

@@ -164,5 +164,29 @@ TEST(HostCausesTest, a_host_that_works_before_each_launch_is_busy) {
   EXPECT_NEAR(finding.prediction->after, 50 * 200 * us, 500 * us);
 }
 
+/// Before each kernel, the host makes a call that takes long.
+TEST(HostCausesTest, long_calls_that_do_not_launch_are_named) {
+  struct Named {
+    std::string_view name;
+    double time;
+    Cause cause;
+  };
+  for (auto const& [name, time, cause] :
+       {Named{"cudaEventCreateWithFlags", 45, Cause::host_busy},
+        Named{"cudaFuncGetAttributes", 900, Cause::lazy_loading}}) {
+    HandMade program(1);
+    for (int i = 0; i < 20; ++i) {
+      double const at = 1'000.0 * i * (time / 900);
+      program.call(CallKind::other, at, at + time, name);
+      program.kernel(0, at + time, at + time + 4, at + time + 5);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    ASSERT_FALSE(report.findings.empty());
+    EXPECT_EQ(report.findings.front().cause, cause) << name;
+    EXPECT_NE(report.findings.front().evidence.front().text.find(name), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace msstream::overlap::cases

@@ -83,6 +83,7 @@ TEST_F(NsightTest, each_process_is_a_recording) {
   EXPECT_TRUE(second.activities[0].is_graph_node);
   EXPECT_EQ(second.activities[0].call, 0U);
   EXPECT_EQ(second.devices.at(0).number, 1);
+  EXPECT_EQ(second.activities[0].time, (Interval{1'000, 1'100}));  // on the first one's clock
 }
 
 TEST_F(NsightTest, waits_are_joined_by_event_sync_id) {

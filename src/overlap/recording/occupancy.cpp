@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/occupancy.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
 #include <array>

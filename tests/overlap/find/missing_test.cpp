@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests what reports say and promise where a recording lacks waits, types of streams or events.
+#include "overlap/find/find.hpp"
+#include "overlap/find/findings.hpp"
+#include "overlap/find/hand_made.hpp"
+#include "overlap/find/words.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::overlap {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+/// Two streams take turns, and the host pauses between. With only the calls of launches, nobody can
+/// tell that streams did not wait.
+TEST(MissingTest, a_recording_of_launches_alone_does_not_tell_that_there_were_no_waits) {
+  for (bool const has_others : {false, true}) {
+    HandMade program;
+    program.recording.has_syncs = false;
+    if (has_others) {
+      program.call(CallKind::record_event, 0, 1);
+    }
+    for (int i = 0; i < 20; ++i) {
+      double const start = 600.0 * i + 2;
+      program.kernel(0, start, start + 10, start + 200);
+      program.kernel(1, start + 5, start + 202, start + 400);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    auto const finding = std::ranges::find(report.findings, Cause::host_busy, &Finding::cause);
+    ASSERT_NE(finding, report.findings.end());
+    ASSERT_TRUE(finding->prediction);
+    auto const gain = finding->prediction->before - finding->prediction->after;
+    EXPECT_EQ(gain <= finding->lost, !has_others);
+    EXPECT_EQ(finding->prediction->range.has_value(), !has_others);
+  }
+}
+
+/// Streams that may be the legacy one and a blocking one, and no call of a wait.
+TEST(MissingTest, types_are_named_where_no_stream_was_made_to_wait) {
+  for (bool const calls_waits : {false, true}) {
+    HandMade program;
+    program.recording.has_syncs = false;
+    for (auto& stream : program.recording.streams) {
+      stream.type = StreamType::unknown;
+    }
+    if (calls_waits) {
+      program.call(CallKind::wait_event, -400, -399);
+    }
+    for (int i = 0; i < 20; ++i) {
+      program.kernel(static_cast<Index>(i % 2), 10.0 * i - 300, 201.0 * i, 201.0 * i + 200);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    EXPECT_THAT(report.notes,
+                Contains(HasSubstr(calls_waits ? "Record waits of streams"
+                                               : "Record the types of the streams")));
+  }
+}
+
+TEST(MissingTest, one_stream_waits_for_no_other) {
+  HandMade program(1);
+  program.recording.has_syncs = false;
+  for (int i = 0; i < 20; ++i) {
+    program.kernel(0, 10.0 * i - 300, 201.0 * i, 201.0 * i + 100);
+  }
+  program.recording.sort();
+  EXPECT_THAT(find(program.recording).notes,
+              Contains(HasSubstr("Nothing that was recorded explains it")));
+}
+
+TEST(MissingTest, an_export_with_events_but_without_their_numbers_is_too_old) {
+  Recording recording;
+  recording.source = "Nsight Systems 2024.5";
+  EXPECT_THAT(record_text(Missing::waits, recording), HasSubstr("--cuda-event-trace=true"));
+  recording.lacks_event_numbers = true;
+  EXPECT_THAT(record_text(Missing::waits, recording), HasSubstr("a later version"));
+}
+
+TEST(MissingTest, findings_that_gain_nothing_come_after_those_that_do) {
+  std::vector<Finding> findings(3);
+  findings[0].cause = Cause::true_dependency;
+  findings[0].lost = 90;
+  findings[1].cause = Cause::host_busy;
+  findings[1].lost = 50;
+  findings[1].prediction = Prediction{1'000, 1'000};
+  findings[2].cause = Cause::pageable_copy;
+  findings[2].lost = 20;
+  findings[2].prediction = Prediction{1'000, 980};
+  sort_findings(findings);
+  EXPECT_EQ(findings[0].cause, Cause::pageable_copy);
+  EXPECT_EQ(findings[1].cause, Cause::host_busy);
+  EXPECT_EQ(findings[2].cause, Cause::true_dependency);
+}
+
+/// Two processes use one device, and each idles while the other one works, or at other times.
+TEST(MissingTest, turns_of_processes_on_one_device_are_named) {
+  for (bool const in_turn : {true, false}) {
+    std::vector<Recording> ranks;
+    for (int process = 0; process < 2; ++process) {
+      HandMade program(1);
+      for (int i = 0; i < 20; ++i) {
+        double const at = 200.0 * i + (in_turn ? 100 : 10) * process;
+        program.kernel(0, 5.0 * i - 500, at, at + 99);
+      }
+      program.recording.sort();
+      ranks.push_back(std::move(program.recording));
+    }
+    for (auto const& report : find(ranks)) {
+      ASSERT_FALSE(report.findings.empty());
+      bool const is_named = report.findings.front().advice.find("MPS") != std::string::npos;
+      EXPECT_EQ(is_named, in_turn);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace msstream::overlap

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests what of a recording is replayed, and how predictions follow from it.
+#include "overlap/find/find.hpp"
+#include "overlap/find/hand_made.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace msstream::overlap {
+namespace {
+
+Report replayed_report(HandMade& program, FindOptions const& options = {}) {
+  program.recording.sort();
+  return find(program.recording, options);
+}
+
+Finding const* replayed_finding(Report const& report, Cause cause) {
+  auto const found = std::ranges::find(report.findings, cause, &Finding::cause);
+  return found == report.findings.end() ? nullptr : &*found;
+}
+
+/// Appends short kernels, each right after its launch, and returns the time after the last one.
+double add_short_kernels(HandMade& program, double at, int count) {
+  for (int i = 0; i < count; ++i, at += 7) {
+    program.kernel(0, at, at + 6, at + 8);
+  }
+  return at;
+}
+
+/// Appends kernels that were launched far ahead, and returns the end of the last one.
+double add_long_kernels(HandMade& program, double at, int count) {
+  for (int i = 0; i < count; ++i) {
+    program.kernel(0, at + 2.5 * i, at + 10 + 300.0 * i, at + 10 + 300.0 * (i + 1));
+  }
+  return at + 10 + 300.0 * count;
+}
+
+/// A quarter of the time is 101,000 short kernels, and the rest is busy: the gain is what the
+/// device idled.
+TEST(ReplayedTest, all_of_a_long_recording_is_replayed) {
+  HandMade program(1);
+  add_long_kernels(program, add_short_kernels(program, 0, 101'000), 7'000);
+  auto const report = replayed_report(program);
+  auto const* const finding = replayed_finding(report, Cause::launch_bound);
+  ASSERT_NE(finding, nullptr);
+  ASSERT_TRUE(finding->prediction);
+  auto const gain = static_cast<double>(finding->prediction->before - finding->prediction->after);
+  EXPECT_NEAR(gain, static_cast<double>(finding->lost), 0.2 * static_cast<double>(finding->lost));
+  EXPECT_LE(report.replay->error(), 0.01);
+}
+
+/// Appends a step of 50 short kernels of 7 us each, for the last of which the host waits before it
+/// does something else for 1,000 us; returns the end of the step.
+double add_step_with_pause(HandMade& program, double at) {
+  auto const end = add_short_kernels(program, at, 50);
+  program.call(CallKind::synchronize, end, end + 5, "cudaStreamSynchronize");
+  return end + 1'005;
+}
+
+/// A window of one step has idle time at its end, which the next step's first kernel ends.
+TEST(ReplayedTest, idle_time_at_the_end_of_a_window_is_replayed) {
+  HandMade program(1);
+  std::vector<Interval> steps;
+  double at = 0;
+  for (int i = 0; i < 4; ++i) {
+    auto const end = add_step_with_pause(program, at);
+    steps.push_back({static_cast<Ns>(at * 1'000), static_cast<Ns>(end * 1'000)});
+    at = end;
+  }
+  auto const report = replayed_report(program, {.window = steps[1]});
+  EXPECT_LE(report.replay->error(), 0.01);
+  auto const* const pause = replayed_finding(report, Cause::host_busy);
+  auto const* const launches = replayed_finding(report, Cause::launch_bound);
+  ASSERT_TRUE(pause && pause->prediction && launches && launches->prediction);
+  EXPECT_NEAR(pause->prediction->before - pause->prediction->after, 1'000'000, 50'000);
+  EXPECT_NEAR(launches->prediction->before - launches->prediction->after, 250'000, 50'000);
+}
+
+/// A kernel runs when the window begins, and the host waits for it before it launches others.
+TEST(ReplayedTest, work_that_runs_when_a_window_begins_is_replayed) {
+  HandMade program(1);
+  program.kernel(0, 0, 5, 3'000);
+  program.call(CallKind::synchronize, 3, 3'005, "cudaStreamSynchronize");
+  add_short_kernels(program, 3'010, 100);
+  auto const report = replayed_report(program, {.window = Interval{2'000'000, 3'700'000}});
+  ASSERT_TRUE(report.replay);
+  EXPECT_LE(report.replay->error(), 0.01);
+  auto const* const wait = replayed_finding(report, Cause::host_synchronization);
+  ASSERT_TRUE(wait && wait->prediction);
+  // The kernel takes another 1,000 us, in which the others are launched: each begins 4 us after the
+  // one before it, and takes 2 us or a part of it until the window ends.
+  EXPECT_GE(wait->prediction->after, 1'400'000);
+  EXPECT_LE(wait->prediction->after, 1'600'000);
+}
+
+}  // namespace
+}  // namespace msstream::overlap

@@ -13,8 +13,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <exception>
+#include <future>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -86,6 +88,28 @@ void together(AnyCommunicator const& communicator, char const* call, Function co
     failure = std::current_exception();
   }
   share_failure(communicator, call, failure);
+}
+
+/// Calls a function of rank 0, which uses no device, while the ranks meet again and again: so the
+/// others do not take rank 0 for lost, however long it is busy. Throws on all ranks if it fails.
+template <class Function>
+void on_first_rank(AnyCommunicator const& communicator, char const* call, Function function) {
+  constexpr auto kBetweenMeetings = std::chrono::milliseconds(20);
+  std::future<void> running;
+  if (communicator.rank() == 0) {
+    running = std::async(std::launch::async, std::move(function));
+  }
+  bool is_busy = true;
+  while (is_busy) {
+    bool const is_own_done =
+        !running.valid() || running.wait_for(kBetweenMeetings) == std::future_status::ready;
+    is_busy = !communicator.exchange(is_own_done ? "" : "busy").front().empty();
+  }
+  together(communicator, call, [&] {
+    if (running.valid()) {
+      running.get();
+    }
+  });
 }
 
 /// Returns the blocks of all ranks, by the name of the whole tensor, without a second copy of
@@ -290,12 +314,15 @@ void save_sharded(std::filesystem::path const& path,
   });
   for (auto& to : gathered) {
     gather(communicator, all.at(to.name), own, device, to, issued_at);
+    // A rank without blocks of a tensor does not wait for those of all others at once.
+    static_cast<void>(communicator.exchange(""));
   }
   together(communicator, kCall, [&] {
-    if (communicator.rank() != 0) {
-      return;
+    if (communicator.rank() == 0) {
+      add_others(tables.state().tables(), others, gathered, issued_at);
     }
-    add_others(tables.state().tables(), others, gathered, issued_at);
+  });
+  on_first_rank(communicator, kCall, [&] {
     std::vector<HostTensor> hosts;
     for (auto const& tensor : gathered) {
       hosts.push_back(tensor.host());

@@ -141,6 +141,9 @@ class Optimizer<detail::AnyRuntime> {
   /// Notes a table that is on other ranks, which OptimizerOptions::may_lack_gradient may name. For
   /// use by the library only.
   void note_elsewhere(std::string name);
+  /// Increments the number at each update of the parameters, not at micro-batches before it. For
+  /// use by the library only.
+  void count_updates(std::shared_ptr<std::int64_t> number);
   /// Returns what a checkpoint has besides tensors. For use by the library only.
   [[nodiscard]] std::shared_ptr<detail::HostState> saved_rule() const;
   [[nodiscard]] detail::SourceCheck check_of_list() const;

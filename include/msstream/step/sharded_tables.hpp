@@ -184,8 +184,9 @@ class ShardedTables {
   /// the tables. Issued to the communicator's group, beside the backward of `now`; a collective.
   /// Asynchronous; capture-safe. Before the first step, `next` and `now` may be the same bags,
   /// which prefetches no row. A later lookup() throws std::logic_error if lookups of other bags
-  /// than `now` have been played back since. Throws std::invalid_argument for ids of other tables,
-  /// and unless distinct rows are sent.
+  /// than `now` have been played back since. Throws std::logic_error if other bags have been played
+  /// back whose update is still to come, as with micro-batches; and std::invalid_argument for ids
+  /// of other tables, and unless distinct rows are sent.
   [[nodiscard]] ShardedIds<R> prefetch_rows(
       ShardedIds<R> const& next,
       ShardedIds<R> const& now,

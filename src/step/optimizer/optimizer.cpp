@@ -52,6 +52,7 @@ bool Optimizer<AnyRuntime>::step(Tape const& tape, std::source_location issued_a
   }
   state_->check_step(*this, tape);
   state_->step(tape, micro_batches.per_update(), issued_at);
+  state_->note_update();
   return true;
 }
 
@@ -64,6 +65,7 @@ bool Optimizer<AnyRuntime>::apply_micro_batches(Tape const& tape, std::source_lo
   }
   state_->check_step(*this, tape);
   state_->step(tape, pending, issued_at);
+  state_->note_update();
   return true;
 }
 
@@ -157,6 +159,10 @@ void Optimizer<AnyRuntime>::add_part(std::string name,
                                      ops::ParameterGroup const& group,
                                      std::source_location issued_at) {
   state_->add_table(std::move(name), part, group, true, issued_at);
+}
+
+void Optimizer<AnyRuntime>::count_updates(std::shared_ptr<std::int64_t> number) {
+  state_->count_updates(std::move(number));
 }
 
 void Optimizer<AnyRuntime>::add_ranks(comm::detail::AnyCommunicator const& communicator) {

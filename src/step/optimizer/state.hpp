@@ -254,6 +254,14 @@ class Optimizer<detail::AnyRuntime>::State {
     }
   }
   void note_elsewhere(std::string name) { elsewhere_.push_back(std::move(name)); }
+  void count_updates(std::shared_ptr<std::int64_t> number) {
+    update_counts_.push_back(std::move(number));
+  }
+  void note_update() const noexcept {
+    for (auto const& number : update_counts_) {
+      ++*number;
+    }
+  }
   [[nodiscard]] detail::ParameterStores const& stores() const noexcept { return stores_; }
   [[nodiscard]] OwnedParameters const& owned() const noexcept { return *owned_; }
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept { return rules_.stated(); }
@@ -466,7 +474,8 @@ class Optimizer<detail::AnyRuntime>::State {
   /// The optimizer's parameters and tables. Shared with the tapes whose gradients were applied.
   std::shared_ptr<OwnedParameters> owned_ = std::make_shared<OwnedParameters>();
   bool checked_ = false;
-  std::vector<std::string> elsewhere_;   ///< the names of tables that are on other ranks
+  std::vector<std::string> elsewhere_;  ///< the names of tables that are on other ranks
+  std::vector<std::shared_ptr<std::int64_t>> update_counts_;
   bool mutable patterns_match_ = false;  ///< whether all patterns have matched before
   /// The micro-batches since the last update. Shared with the lists of checkpoints.
   std::shared_ptr<detail::MicroBatches> micro_batches_ =

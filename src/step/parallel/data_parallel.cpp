@@ -54,6 +54,9 @@ void AnyDataParallel::backward(AnyTape& tape,
         "DataParallel: backward() with any_rank_count; call backward_in_parts(), which has as many "
         "parts of a batch for any number of ranks");
   }
+  require(loss.count() == 1,
+          "DataParallel: backward from a loss of shape {}; expected a scalar",
+          loss.shape());
   GradientBuckets buckets(tape, parameters_, communicator_, options_, parts(), issued_at);
   buckets.watch_last_part();
   or_give_up(communicator_, [&] { tape.backward(loss, issued_at); });

@@ -11,7 +11,8 @@
 
 namespace msstream::detail {
 
-/// Arrays in device memory that operations read, and nobody writes.
+/// Arrays in device memory that operations read, and nobody writes. Operations name them among what
+/// they read, so that captured steps keep them.
 class DeviceArrays {
  public:
   explicit DeviceArrays(std::shared_ptr<DeviceState> device) : device_(std::move(device)) {}
@@ -33,6 +34,15 @@ class DeviceArrays {
                                 issued_at));
     arrays_.back().freeze();
     return reinterpret_cast<T const*>(arrays_.back().data());
+  }
+
+  /// Returns what an operation reads, with all arrays.
+  template <class Reads>
+  [[nodiscard]] Reads added_to(Reads read) const {
+    for (auto const& array : arrays_) {
+      read.add(array);
+    }
+    return read;
   }
 
  private:

@@ -49,7 +49,7 @@ DistinctIds DistinctRows::exchange(ShardedTablesState const& tables,
   } else {
     issue(
         "sent_lengths",
-        read,
+        arrays_.added_to(read),
         written,
         [from, self, to = lengths.data()](auto stream) { kernels::sent_lengths(stream, from, to); },
         {},
@@ -60,7 +60,7 @@ DistinctIds DistinctRows::exchange(ShardedTablesState const& tables,
     kernels::SentIds const to{offsets.data(), packed.data(), packed.count(), numbers.data()};
     issue(
         "sent_ids",
-        read,
+        arrays_.added_to(read),
         writes(packed, numbers),
         [from, self, to](auto stream) { kernels::sent_ids(stream, from, to); },
         {},
@@ -78,7 +78,7 @@ DistinctIds DistinctRows::exchange(ShardedTablesState const& tables,
                           TensorOf<std::int64_t> const& to) {
     issue(
         "received_ids",
-        reads_of_ids,
+        arrays_.added_to(reads_of_ids),
         writes(to),
         [args, self, numbers = to.data()](auto stream) {
           kernels::received_ids(stream, args, args.messages, numbers);
@@ -128,7 +128,7 @@ DistinctIds DistinctRows::exchange(ShardedTablesState const& tables,
       .ranges = ranges_of_tables};
   issue(
       "distinct_ids",
-      reads(values, bounds),
+      arrays_.added_to(reads(values, bounds)),
       of_ids,
       [args, self](auto stream) { kernels::distinct_ids(stream, args); },
       {},

@@ -46,7 +46,7 @@ AheadRows DistinctRows::prefetch(ShardedTablesState const& tables,
                                        .counts = counts.data()};
     issue(
         "touched_ids",
-        reads(ids.received, others->received),
+        arrays_.added_to(reads(ids.received, others->received)),
         writes(flags, counts),
         [args, self = tables.shared_from_this()](auto stream) {
           kernels::touched_ids(stream, args);
@@ -95,7 +95,7 @@ DistinctRows::SplitIds DistinctRows::split(ShardedTablesState const& tables,
       .with = result.with.data()};
   issue(
       "split_ids",
-      reads(ids, before),
+      arrays_.added_to(reads(ids, before)),
       writes(result.without, result.with),
       [args, self = tables.shared_from_this()](auto stream) { kernels::split_ids(stream, args); },
       {},

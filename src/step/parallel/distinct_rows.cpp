@@ -149,7 +149,7 @@ void DistinctRows::place_rows(ShardedTablesState const& tables,
   args.rows = rows.data();
   issue(
       "placed_rows",
-      reads(rows, numbers, ids.places),
+      arrays_.added_to(reads(rows, numbers, ids.places)),
       writes(elements_),
       [args, self = tables.shared_from_this()](auto stream) { kernels::placed_rows(stream, args); },
       {},
@@ -188,7 +188,7 @@ void DistinctRows::send_rows(ShardedTablesState const& tables,
   read.add(ids);
   issue(
       "sent_rows",
-      read,
+      arrays_.added_to(read),
       writes(rows, counts),
       [args, self = tables.shared_from_this()](auto stream) { kernels::sent_rows(stream, args); },
       {},
@@ -218,7 +218,7 @@ void DistinctRows::send_back(ShardedTablesState const& tables,
                                         .counts = counts.data()};
   issue(
       "sent_gradients",
-      reads(of_rows.values, of_rows.table_starts, ids.sent, ids.places),
+      arrays_.added_to(reads(of_rows.values, of_rows.table_starts, ids.sent, ids.places)),
       writes(sent, counts),
       [args, self = tables.shared_from_this()](auto stream) {
         kernels::sent_gradients(stream, args);
@@ -291,7 +291,7 @@ void DistinctRows::add_rows(ShardedTablesState const& tables,
   read.add(gradients);
   issue(
       "received_gradients",
-      read,
+      arrays_.added_to(read),
       writes(keys, values),
       [args, self = tables.shared_from_this()](auto stream) {
         kernels::received_gradients(stream, args);
@@ -322,7 +322,7 @@ TensorOf<std::int64_t> DistinctRows::bounds_of(ShardedTablesState const& tables,
       values.data(), count.data(), borders, border_count, found.data()};
   issue(
       "lower_bounds",
-      reads(values, count),
+      arrays_.added_to(reads(values, count)),
       writes(found),
       [args, self = tables.shared_from_this()](auto stream) {
         kernels::lower_bounds(stream, args);

@@ -106,7 +106,9 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   auto const most_bags = options_.most_samples;
   auto const slots = static_cast<std::int64_t>(layout_.slots.size());
   auto const messages = static_cast<std::int64_t>(layout_.messages.size());
-  auto const stride = layout_.message_stride;
+  // Messages with weights are longer, so that ranks of which only some have weights are found to
+  // differ.
+  auto const stride = layout_.message_stride + (bags.weights ? 1 : 0);
 
   TensorOf<std::int64_t> const lengths(device_, {slots * most_bags});
   auto read = ops::detail::Reads();
@@ -128,7 +130,7 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   auto const self = shared_from_this();
   issue(
       "sent_lengths",
-      read,
+      arrays_.added_to(read),
       written,
       [args, self, to = lengths.data()](auto stream) { kernels::sent_lengths(stream, args, to); },
       {},
@@ -150,7 +152,7 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   }
   issue(
       "sent_ids",
-      read,
+      arrays_.added_to(read),
       sent_written,
       [args, self, to](auto stream) { kernels::sent_ids(stream, args, to); },
       {},
@@ -202,7 +204,7 @@ ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> co
                                        .ranks = ranks(),
                                        .most_bags = options_.most_samples,
                                        .messages = messages.data(),
-                                       .stride = layout_.message_stride,
+                                       .stride = messages.shape()[1],
                                        .capacity = message.capacity,
                                        .weights = weights ? weights->data() : nullptr,
                                        .weight_stride = layout_.most_ids};
@@ -210,7 +212,7 @@ ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> co
   auto const self = shared_from_this();
   issue(
       "received_lengths",
-      reads(messages),
+      arrays_.added_to(reads(messages)),
       writes(lengths),
       [args, self, to = lengths.data()](auto stream) {
         kernels::received_lengths(stream, args, to);
@@ -231,7 +233,7 @@ ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> co
   }
   issue(
       "received_ids",
-      read,
+      arrays_.added_to(read),
       written,
       [args,
        self,
@@ -261,7 +263,7 @@ std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
                                       .divisors = divisors.data()};
   issue(
       "bag_divisors",
-      read,
+      arrays_.added_to(read),
       writes(divisors),
       [args, self = shared_from_this()](auto stream) { kernels::bag_divisors(stream, args); },
       {},
@@ -275,6 +277,13 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::prefetch_rows(
       distinct_.has_value(),
       "ShardedTables: rows prefetched with SentRows::pooled; expected SentRows::distinct, whose "
       "rows are pooled at home");
+  if (now != nullptr && now->backwards != ids.backwards &&
+      not_updated_->has_others_than(now->backwards)) {
+    throw std::logic_error(
+        "ShardedTables: rows prefetched beside bags, when others have been played back that no "
+        "update has applied, as with micro-batches and with several lookups in a step; expected "
+        "one lookup in each update");
+  }
   AnyStreamScope const scope(communicator_.group(), {}, issued_at);
   NameScope const names("sharded_tables");
   auto result = std::make_shared<ExchangedIds>(ids);

@@ -49,6 +49,7 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
                                                                        Floats const& gradient) {
     ++*ids->backwards;
     ++*self->backwards_;
+    self->not_updated_->note(ids->backwards);
     if (self->distinct_) {
       self->distinct_->send_back(*self, playing, *ids->distinct, gradient, argmax, issued_at);
     } else {
@@ -133,7 +134,7 @@ Floats ShardedTablesState::join(ExchangedIds const& ids,
                                         .output = output.data()};
   issue(
       "joined_columns",
-      read,
+      arrays_.added_to(read),
       writes(output),
       [args, self = shared_from_this()](auto stream) { kernels::joined_columns(stream, args); },
       {},
@@ -169,7 +170,7 @@ void ShardedTablesState::send_back(AnyTape& tape,
                                         .stride = stride};
   issue(
       "spread_columns",
-      read,
+      arrays_.added_to(read),
       writes(sent),
       [args, self = shared_from_this()](auto stream) { kernels::spread_columns(stream, args); },
       {},

@@ -128,7 +128,8 @@ ShardedTablesState::ShardedTablesState(std::vector<TableSpec> tables,
                              return plan_or_default(
                                  std::move(plan), tables_, communicator.size(), options.sent);
                            })),
-      layout_(tables_, plan_, options.most_samples),
+      layout_(checked_on_all(communicator,
+                             [&] { return TableLayout(tables_, plan_, options.most_samples); })),
       device_(communicator.state().device().state()),
       arrays_(device_) {
   require_equal_on_ranks("ShardedTables",
@@ -249,6 +250,7 @@ void AnyShardedTables::add_to(Optimizer<AnyRuntime>& optimizer,
                               ops::ParameterGroup const& group,
                               std::source_location issued_at) const {
   optimizer.add_ranks(state_->communicator());
+  optimizer.count_updates(state_->updates().counted());
   for (auto const& table : state_->tables()) {
     optimizer.note_elsewhere(table.name);
   }

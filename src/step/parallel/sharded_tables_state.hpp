@@ -10,10 +10,12 @@
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/step/sharded_tables.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <utility>
 #include <vector>
 
 namespace msstream::detail {
@@ -44,6 +46,42 @@ struct ExchangedIds {
 /// Returns the bags of so many tables as kernels read them.
 [[nodiscard]] ops::kernels::ShardBags shard_bags_of(std::int64_t tables,
                                                     ops::TableBags<AnyRuntime> const& bags);
+
+/// The lookups that have been played back since the last update of the rows.
+class NotUpdated {
+ public:
+  /// Returns the number of updates, which an optimizer counts from now on.
+  [[nodiscard]] std::shared_ptr<std::int64_t> const& counted() {
+    is_counted_ = true;
+    return updates_;
+  }
+  /// Notes that a lookup of bags, which their number of backwards stands for, is played back.
+  void note(std::shared_ptr<std::int64_t> const& bags) {
+    forget_updated();
+    bags_.push_back(bags);
+  }
+  /// Returns whether rows wait for an update by lookups of other bags than these. False without an
+  /// optimizer.
+  [[nodiscard]] bool has_others_than(std::shared_ptr<std::int64_t> const& bags) {
+    forget_updated();
+    return is_counted_ && std::ranges::any_of(bags_, [&](auto const& of) { return of != bags; });
+  }
+
+ private:
+  void forget_updated() {
+    if (std::exchange(seen_, *updates_) != *updates_) {
+      bags_.clear();
+    }
+    if (!is_counted_) {
+      bags_.clear();
+    }
+  }
+
+  std::shared_ptr<std::int64_t> updates_ = std::make_shared<std::int64_t>(0);
+  std::int64_t seen_ = 0;
+  bool is_counted_ = false;
+  std::vector<std::shared_ptr<std::int64_t>> bags_;
+};
 
 /// The parts of all tables that a rank has, and the arrays in device memory by which messages are
 /// written and read.
@@ -87,6 +125,7 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   [[nodiscard]] comm::detail::AnyCommunicator const& communicator() const noexcept {
     return communicator_;
   }
+  [[nodiscard]] NotUpdated& updates() const noexcept { return *not_updated_; }
 
   /// Returns the report of ids that no table has, with the tables' names and the rank, and adds
   /// what it writes to `written`.
@@ -148,6 +187,7 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
 
   std::optional<DistinctRows> distinct_;  ///< if distinct rows are sent
   std::shared_ptr<std::int64_t> backwards_ = std::make_shared<std::int64_t>(0);  ///< of all bags
+  std::shared_ptr<NotUpdated> not_updated_ = std::make_shared<NotUpdated>();
 
   DeviceArrays arrays_;  ///< what the pointers point to
   ops::kernels::ShardSlot const* slots_;

@@ -247,5 +247,39 @@ TYPED_TEST(PrefetchBeside, what_would_make_rows_stale_is_refused) {
   });
 }
 
+TYPED_TEST(PrefetchBeside, rows_that_an_update_to_come_moves_otherwise_are_refused) {
+  using R = TypeParam;
+  on_ranks<R>(2, [&](Rank<R> const& rank) {
+    auto const specs = specs_of_prefetch();
+    auto const plan = plan_of(specs, {Sharding::row_wise}, rank.size());
+    ShardedTables<R> const tables(
+        specs, rank.communicator, {.most_samples = 1, .sent = SentRows::distinct}, plan);
+    Optimizer<R> optimizer(
+        rank.device, {.kind = ops::OptimizerKind::sgd, .learning_rate = 1}, {.micro_batches = 2});
+    tables.add_to(optimizer);
+    auto const ids_of = [&](std::int64_t id) {
+      std::vector<std::int64_t> const ids(4, id);
+      return tables.exchange(
+          ops::TableBags<R>{.ids = to_device(rank.device, ids, {4}), .batch = 1});
+    };
+    GradientTape<R> tape(rank.device);
+    auto const play_back = [&](ShardedIds<R> const& ids) {
+      tape.backward(ops::sum(tape, ops::sum(tape, tables.lookup(tape, ids), 0), 0));
+      return optimizer.step(tape);
+    };
+    auto const first = ids_of(1);
+    auto const second = ids_of(2);
+    EXPECT_FALSE(play_back(first));
+    (void)tables.prefetch_rows(second, first);
+    EXPECT_THAT(message_of<std::logic_error>([&] { (void)tables.prefetch_rows(first, second); }),
+                HasSubstr("played back that no update has applied"));
+    EXPECT_TRUE(play_back(second));
+    tape.clear();
+    (void)tables.prefetch_rows(first, second);
+    comm::barrier(rank.communicator);
+    rank.communicator.synchronize();
+  });
+}
+
 }  // namespace
 }  // namespace msstream::testing

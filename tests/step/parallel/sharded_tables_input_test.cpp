@@ -321,5 +321,50 @@ TYPED_TEST(ShardedTablesInput, narrow_ids_and_counts_on_the_device_are_taken) {
   });
 }
 
+TYPED_TEST(ShardedTablesInput, captured_steps_keep_what_they_read_of_tables_that_are_gone) {
+  using R = TypeParam;
+  on_ranks<R>(2, [&](Rank<R> const& rank) {
+    for (auto const sent : {SentRows::pooled, SentRows::distinct}) {
+      auto const ids =
+          to_device(rank.device, std::vector<std::int64_t>{1, 2, 0, 3, 1, 4, 2, 0, 5}, {9});
+      std::optional<Tensor<float, R>> pooled;
+      std::optional<CapturedStep<R>> step;
+      std::vector<float> expected;
+      {
+        ShardedTables<R> const tables(
+            two_specs(), rank.communicator, {.most_samples = 3, .sent = sent});
+        auto const look_up = [&] {
+          pooled = tables.lookup(no_tape, ops::TableBags<R>{.ids = ids, .batch = 3});
+        };
+        look_up();
+        expected = to_host(*pooled);
+        step.emplace(rank.device, look_up);
+      }
+      // Would take the memory of the arrays by which messages are written.
+      std::vector<Tensor<std::int64_t, R>> others;
+      for (std::int64_t count = 1; count < 256; count += 8) {
+        fill_bytes(others.emplace_back(rank.device, Shape{count}), 1);
+      }
+      step->replay();
+      EXPECT_EQ(to_host(*pooled), expected);
+    }
+  });
+}
+
+TYPED_TEST(ShardedTablesInput, weights_on_one_rank_alone_are_told) {
+  using R = TypeParam;
+  auto const body = [&](Rank<R> const& rank) {
+    ShardedTables<R> const tables(two_specs(), rank.communicator, {.most_samples = 3});
+    Tensor<std::int64_t, R> const ids(rank.device, {9});
+    fill_bytes(ids, 0);
+    ops::TableBags<R> bags{.ids = ids, .batch = 3};
+    if (rank.rank() == 0) {
+      fill_bytes(bags.weights.emplace(rank.device, ids.shape()), 0);
+    }
+    EXPECT_THROW(static_cast<void>(to_host(tables.lookup(no_tape, bags))), comm::CollectiveError);
+  };
+  on_ranks<R>(2, body);
+}
+
 }  // namespace
 }  // namespace msstream::testing

@@ -19,10 +19,7 @@ namespace {
 /// Returns what copies between host and device reach on a PCI Express bus of 16 lanes: the third
 /// generation up to compute capability 7, the fourth with 8, the fifth from 9 on.
 double bus_bytes_per_ns(Device const& device) {
-  if (device.major == kUnknown || device.major == 8) {
-    return 25;
-  }
-  return device.major < 8 ? 12 : 50;
+  return device.major == kUnknown || device.major == 8 ? 25 : device.major < 8 ? 12 : 50;
 }
 
 }  // namespace

@@ -65,6 +65,10 @@ void* operator new(std::size_t bytes) {
 void* operator new[](std::size_t bytes) {
   return msstream::testing::allocate(bytes);
 }
+// For memory that the caller can do without, such as that of std::stable_sort().
+void* operator new(std::size_t bytes, std::nothrow_t const& /*tag*/) noexcept {
+  return std::malloc(bytes);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }

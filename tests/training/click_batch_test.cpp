@@ -54,7 +54,7 @@ TYPED_TEST(ClickBatchTest, has_the_columns_by_their_roles_on_the_device_and_from
        {click_batch(columns, uploaded), click_batch(columns, staged, this->device())}) {
     EXPECT_EQ(batch.keys.shape(), Shape({2, 4, 2}));
     EXPECT_EQ(to_host(batch.keys),
-              (Integers{1, 2, 3, 4, 5, 6, 0, 0, 10, 20, 30, 40, 50, 60, 0, 0}));
+              (Integers{1, 2, 3, 4, 5, 6, -1, -1, 10, 20, 30, 40, 50, 60, -1, -1}));
     EXPECT_EQ(batch.continuous.shape(), Shape({4, 2}));
     EXPECT_EQ(to_host(batch.continuous), (Floats{0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F, 0, 0}));
     EXPECT_EQ(batch.labels.shape(), Shape({2, 4, 1}));

@@ -89,34 +89,41 @@ def measured(halves, steps, repetitions):
     return times
 
 
-def train(rank, ranks, port, options):
+def as_rank(rank, ranks, port, run, options):
+    """Calls run(rank, ranks, options), whose results rank 0 writes."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=ranks)
-    torch.manual_seed(1)
+    torch.manual_seed(1 + rank)
     torch.backends.cuda.matmul.allow_tf32 = True
+    name, runs = run(rank, ranks, options)
+    if rank == 0:
+        torch_steps.write(options, name, runs)
+    dist.destroy_process_group()
+
+
+def on_all_gpus(run, description, repetitions, samples=0):
+    """Calls run(rank, ranks, options) in a process for each GPU: two or more, between which samples can be divided."""
+    parser = torch_steps.arguments(description, "2")
+    parser.set_defaults(steps=20, repetitions=repetitions)
+    options = parser.parse_args()
+    ranks = torch.cuda.device_count()
+    if ranks < 2 or samples % ranks:
+        parser.error(f"expected two GPUs or more, between which {samples} samples can be divided, found {ranks}")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    multiprocessing.spawn(as_rank, args=(ranks, port, run, options), nprocs=ranks)
+
+
+def halves_of_rank(rank, ranks, options):
     runs = []
     with torch.no_grad():
         for rows, width in SIZES:
             runs.append({"rows": rows, "width": width}
                         | measured(Halves(rank, ranks, rows, width), options.steps, options.repetitions))
-    if rank == 0:
-        torch_steps.write(options, "half_batches", runs)
-    dist.destroy_process_group()
-
-
-def main():
-    parser = torch_steps.arguments(__doc__.partition("\n")[0], "2")
-    parser.set_defaults(steps=20, repetitions=9)
-    options = parser.parse_args()
-    ranks = torch.cuda.device_count()
-    if ranks < 2:
-        parser.error(f"expected two GPUs or more, found {ranks}")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    multiprocessing.spawn(train, args=(ranks, port, options), nprocs=ranks)
+    return "half_batches", runs
 
 
 if __name__ == "__main__":
-    main()
+    on_all_gpus(halves_of_rank, __doc__.partition("\n")[0], 9)

@@ -9,16 +9,12 @@ streams, as TorchRec's: the ids of the step after the next are copied to the GPU
 tables' ranks by all_to_all_single, and the current step trains. Rows are updated in place by index_add_, without a
 sparse gradient. Gradients of the dense layers are averaged by DistributedDataParallel.
 """
-import os
-import socket
-
 import torch
 import torch.distributed as dist
 import torch.nn.functional as functional
-from torch import multiprocessing, nn
+from torch import nn
 
 import torch_half_batches
-import torch_steps
 
 TABLES, ROWS, WIDTH, HOTNESS, SAMPLES, NUMBERS = 26, 1_000_000, 128, 10, 16384, 13
 BOTTOM, TOP, RATE, BATCHES = (512, 256, 128), (1024, 1024, 512, 256, 1), 0.01, 4
@@ -126,35 +122,15 @@ class Training:
         current.wait_stream(self.sending)
 
 
-def train(rank, ranks, port, options):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", rank=rank, world_size=ranks)
-    torch.manual_seed(1 + rank)
-    torch.backends.cuda.matmul.allow_tf32 = True
+def steps_of_rank(rank, ranks, options):
     training = Training(rank, ranks)
     runs = []
     for name, step in (("in_turn", training.in_turn), ("pipelined", training.pipelined)):
         torch.cuda.reset_peak_memory_stats()
         times = torch_half_batches.milliseconds(step, options.steps, options.repetitions)
         runs.append({"way": name, "reserved_mib": torch.cuda.max_memory_reserved() / 2**20} | times)
-    if rank == 0:
-        torch_steps.write(options, "sharded_dlrm", runs)
-    dist.destroy_process_group()
-
-
-def main():
-    parser = torch_steps.arguments(__doc__.partition("\n")[0], "3")
-    parser.set_defaults(steps=20, repetitions=7)
-    options = parser.parse_args()
-    ranks = torch.cuda.device_count()
-    if ranks < 2 or SAMPLES % ranks:
-        parser.error(f"expected two GPUs or more, by which {SAMPLES} can be divided, found {ranks}")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    multiprocessing.spawn(train, args=(ranks, port, options), nprocs=ranks)
+    return "sharded_dlrm", runs
 
 
 if __name__ == "__main__":
-    main()
+    torch_half_batches.on_all_gpus(steps_of_rank, __doc__.partition("\n")[0], 7, SAMPLES)

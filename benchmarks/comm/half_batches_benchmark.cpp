@@ -40,8 +40,10 @@ struct Size {
   std::int64_t width;
 };
 
-/// What is measured. `in_turn` issues one half after the other to one group and one communicator.
-/// `beside` issues the layers of both halves by turns, each half to its own.
+/// The ways to run two half batches that are compared. `compute` and `comm` run the products and
+/// the gathers alone. `in_turn` issues one half after the other to one group and one communicator.
+/// `beside` issues the layers of both halves by turns, each half to a group and a communicator of
+/// its own, and `captured` replays that.
 enum class Way : std::uint8_t { compute, comm, in_turn, beside, captured };
 constexpr std::array kWays{Way::compute, Way::comm, Way::in_turn, Way::beside, Way::captured};
 

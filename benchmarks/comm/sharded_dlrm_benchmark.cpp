@@ -46,10 +46,10 @@ struct Size {
   std::vector<std::int64_t> top;
 };
 
-/// What is measured. `in_turn`: a step exchanges its ids, looks up, and trains. `ids_ahead`: the
-/// ids of the next step are exchanged beside this step. `rows_ahead`: distinct rows are sent, those
-/// of the next step that this one does not move ahead of it. The others are the same as captured
-/// steps.
+/// The ways to train that are compared. `in_turn`: a step exchanges its ids, looks up, and trains.
+/// `ids_ahead`: the ids of the next step are exchanged beside this step. `rows_ahead`: distinct
+/// rows are sent, those of the next step that this one does not move ahead of it. The last three
+/// are the same as captured steps.
 enum class Way : std::uint8_t {
   in_turn,
   ids_ahead,

@@ -57,6 +57,34 @@ namespace {
           .weight_gradient = nullptr};
 }
 
+/// Returns the gradient of normalised rows by launch(stream, args, sums, ranks), from the
+/// `sum_count` sums of each column that each rank has. `args_of` makes the arguments.
+template <class ArgsOf, class Launch>
+[[nodiscard]] Floats input_gradient(char const* operation,
+                                    NormalisedRows const& rows,
+                                    Floats const& output_gradient,
+                                    SumsOfRows const& sums,
+                                    ArgsOf const& args_of,
+                                    std::int64_t sum_count,
+                                    Launch launch,
+                                    std::source_location issued_at) {
+  auto const sizes = rows_and_width(operation, rows.input.shape());
+  Floats gradient(rows.input.device(), rows.input.shape());
+  auto read = reads(rows.input, rows.weight, rows.statistics, output_gradient, sums);
+  auto args = args_of(rows, output_gradient, sizes);
+  args.input_gradient = gradient.data();
+  args.mask = row_mask(operation, rows.mask, sizes.rows, read);
+  issue(
+      operation,
+      read,
+      writes(gradient),
+      [args, launch, from = doubles_of(sums), ranks = rank_count(sums, sum_count, sizes.width)](
+          auto stream) { launch(stream, args, from, ranks); },
+      {},
+      issued_at);
+  return gradient;
+}
+
 }  // namespace
 
 SumsOfRows column_sums(char const* operation,
@@ -181,47 +209,34 @@ Floats batch_norm_input_gradient(NormalisedRows const& rows,
                                  Floats const& output_gradient,
                                  SumsOfRows const& sums,
                                  std::source_location issued_at) {
-  constexpr char const* kName = "batch_norm_input_gradient";
-  auto const sizes = rows_and_width(kName, rows.input.shape());
-  Floats gradient(rows.input.device(), rows.input.shape());
-  auto read = reads(rows.input, rows.weight, rows.statistics, output_gradient, sums);
-  auto args = norm_args(rows, output_gradient, sizes);
-  args.input_gradient = gradient.data();
-  args.mask = row_mask(kName, rows.mask, sizes.rows, read);
-  issue(
-      kName,
-      read,
-      writes(gradient),
-      [args,
-       from = doubles_of(sums),
-       ranks = rank_count(sums, kernels::kNormGradientSums, sizes.width)](auto stream) {
+  return input_gradient(
+      "batch_norm_input_gradient",
+      rows,
+      output_gradient,
+      sums,
+      norm_args,
+      kernels::kNormGradientSums,
+      [](auto stream, auto const& args, double const* from, std::int64_t ranks) {
         kernels::batch_norm_input_gradient(stream, args, from, ranks);
       },
-      {},
       issued_at);
-  return gradient;
 }
 
 Floats dice_input_gradient(NormalisedRows const& rows,
                            Floats const& output_gradient,
                            SumsOfRows const& sums,
                            std::source_location issued_at) {
-  constexpr char const* kName = "dice_input_gradient";
-  auto const sizes = rows_and_width(kName, rows.input.shape());
-  Floats gradient(rows.input.device(), rows.input.shape());
-  auto read = reads(rows.input, rows.weight, rows.statistics, output_gradient, sums);
-  auto args = dice_args(rows, output_gradient, sizes);
-  args.input_gradient = gradient.data();
-  args.mask = row_mask(kName, rows.mask, sizes.rows, read);
-  issue(
-      kName,
-      read,
-      writes(gradient),
-      [args, from = doubles_of(sums), ranks = rank_count(sums, kernels::kGateSums, sizes.width)](
-          auto stream) { kernels::gate_input_gradient(stream, args, from, ranks); },
-      {},
+  return input_gradient(
+      "dice_input_gradient",
+      rows,
+      output_gradient,
+      sums,
+      dice_args,
+      kernels::kGateSums,
+      [](auto stream, auto const& args, double const* from, std::int64_t ranks) {
+        kernels::gate_input_gradient(stream, args, from, ranks);
+      },
       issued_at);
-  return gradient;
 }
 
 }  // namespace msstream::ops::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host had issued and the device had not done yet.
+// Counts, for each stream, the work that the host had issued and the device had not done yet.
 #include "overlap/find/host.hpp"
 #include "overlap/find/tolerances.hpp"
 

@@ -19,7 +19,6 @@ DistinctIds DistinctRows::exchange(ShardedTablesState const& tables,
                                    ops::TableBags<AnyRuntime> const& bags,
                                    std::source_location issued_at) const {
   auto const& device = tables.device();
-  auto const self = tables.shared_from_this();
   auto const count = static_cast<std::int64_t>(layout_.rooms.size());
   auto const header = count * bags.batch + 1;
   auto const capacity = layout_.all[0].capacity;
@@ -27,7 +26,7 @@ DistinctIds DistinctRows::exchange(ShardedTablesState const& tables,
   // The ids of all bags, table by table, behind their offsets.
   TensorOf<std::int64_t> const packed(device, {header + capacity});
   TensorOf<std::int64_t> const lengths(device, {count * bags.batch});
-  auto read = ops::detail::Reads();
+  auto read = reads(arrays_.all());
   ops::detail::add_bags(bags, read);
   auto written = writes(lengths);
   kernels::SentBagsArgs const from{
@@ -49,9 +48,9 @@ DistinctIds DistinctRows::exchange(ShardedTablesState const& tables,
   } else {
     issue(
         "sent_lengths",
-        arrays_.added_to(read),
+        read,
         written,
-        [from, self, to = lengths.data()](auto stream) { kernels::sent_lengths(stream, from, to); },
+        [from, to = lengths.data()](auto stream) { kernels::sent_lengths(stream, from, to); },
         {},
         issued_at);
     auto const offsets = ops::detail::lengths_to_offsets(lengths.any(), {}, issued_at);
@@ -60,9 +59,9 @@ DistinctIds DistinctRows::exchange(ShardedTablesState const& tables,
     kernels::SentIds const to{offsets.data(), packed.data(), packed.count(), numbers.data()};
     issue(
         "sent_ids",
-        arrays_.added_to(read),
+        read,
         writes(packed, numbers),
-        [from, self, to](auto stream) { kernels::sent_ids(stream, from, to); },
+        [from, to](auto stream) { kernels::sent_ids(stream, from, to); },
         {},
         issued_at);
   }
@@ -78,16 +77,16 @@ DistinctIds DistinctRows::exchange(ShardedTablesState const& tables,
                           TensorOf<std::int64_t> const& to) {
     issue(
         "received_ids",
-        arrays_.added_to(reads_of_ids),
+        reads_of_ids,
         writes(to),
-        [args, self, numbers = to.data()](auto stream) {
+        [args, numbers = to.data()](auto stream) {
           kernels::received_ids(stream, args, args.messages, numbers);
         },
         {},
         issued_at);
   };
   TensorOf<std::int64_t> const keys(device, {capacity});
-  number(of_bags, reads(packed), keys);
+  number(of_bags, reads(arrays_.all(), packed), keys);
   auto const existing = packed.rows(header - 1, header).reshaped(Shape{});
   auto const unique =
       ops::detail::unique(keys.any(), {.below = layout_.rows, .count = existing}, issued_at);
@@ -128,15 +127,15 @@ DistinctIds DistinctRows::exchange(ShardedTablesState const& tables,
       .ranges = ranges_of_tables};
   issue(
       "distinct_ids",
-      arrays_.added_to(reads(values, bounds)),
+      reads(arrays_.all(), values, bounds),
       of_ids,
-      [args, self](auto stream) { kernels::distinct_ids(stream, args); },
+      [args](auto stream) { kernels::distinct_ids(stream, args); },
       {},
       issued_at);
   TensorOf<std::int64_t> const ids(device, {capacity});
   of_bags.rows = ranges_of_tables;
   of_bags.ids = unique.inverse.data();
-  number(of_bags, reads(packed, ranges, unique.inverse), ids);
+  number(of_bags, reads(arrays_.all(), packed, ranges, unique.inverse), ids);
 
   auto const ranks = tables.ranks();
   TensorOf<std::int64_t> const received(device, {ranks, layout_.id_stride});

@@ -11,6 +11,7 @@ namespace msstream::detail {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kFloatsOfVector = 4;
 
 }  // namespace
 
@@ -37,9 +38,10 @@ DistinctLayout::DistinctLayout(std::vector<TableSpec> const& tables,
         std::min({table.rows, most, table.most_distinct > 0 ? table.most_distinct : most}));
     all_rows.push_back({0, table.rows, rows});
     first_rows_.push_back(rows);
-    first_elements_.push_back(elements);
+    first_elements.push_back(elements);
     rows += table.rows;
-    elements += rooms.back() * table.width;
+    elements +=
+        (rooms.back() * table.width + kFloatsOfVector - 1) / kFloatsOfVector * kFloatsOfVector;
   }
   all.push_back({0, static_cast<std::int64_t>(tables.size()), hotness * most_samples});
   std::vector<TableBlock> replicated;
@@ -79,7 +81,7 @@ void DistinctLayout::add_message(std::vector<TableSpec> const& tables,
     auto const first = first_rows_[block.table] + block.first_row;
     auto const ids = std::min(rooms[block.table], block.rows);
     slots.push_back({first,
-                     first_elements_[block.table],
+                     first_elements[block.table],
                      static_cast<std::int32_t>(block.table),
                      static_cast<std::int32_t>(messages.size()),
                      static_cast<std::int32_t>(block.first_column),

@@ -41,8 +41,11 @@ struct DistinctLayout {
   std::int64_t most_message_ids = 0;
   std::int64_t most_ids = 0;       ///< of a slot
   std::int64_t most_elements = 0;  ///< of the rows of a slot
-  std::int64_t elements = 0;       ///< of all tables at home
-  std::int64_t rows = 0;           ///< of all tables
+  /// The first element of each table among those of all tables at home, a multiple of 16 bytes, so
+  /// that lookups load whole vectors.
+  std::vector<std::int64_t> first_elements;
+  std::int64_t elements = 0;  ///< of all tables at home
+  std::int64_t rows = 0;      ///< of all tables
 
  private:
   void add_message(std::vector<TableSpec> const& tables,
@@ -50,7 +53,6 @@ struct DistinctLayout {
                    std::size_t returned);
 
   std::vector<std::int64_t> first_rows_;
-  std::vector<std::int64_t> first_elements_;
 };
 
 }  // namespace msstream::detail

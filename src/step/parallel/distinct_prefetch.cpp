@@ -46,11 +46,9 @@ AheadRows DistinctRows::prefetch(ShardedTablesState const& tables,
                                        .counts = counts.data()};
     issue(
         "touched_ids",
-        arrays_.added_to(reads(ids.received, others->received)),
+        reads(arrays_.all(), ids.received, others->received),
         writes(flags, counts),
-        [args, self = tables.shared_from_this()](auto stream) {
-          kernels::touched_ids(stream, args);
-        },
+        [args](auto stream) { kernels::touched_ids(stream, args); },
         {},
         issued_at);
   }
@@ -95,9 +93,9 @@ DistinctRows::SplitIds DistinctRows::split(ShardedTablesState const& tables,
       .with = result.with.data()};
   issue(
       "split_ids",
-      arrays_.added_to(reads(ids, before)),
+      reads(arrays_.all(), ids, before),
       writes(result.without, result.with),
-      [args, self = tables.shared_from_this()](auto stream) { kernels::split_ids(stream, args); },
+      [args](auto stream) { kernels::split_ids(stream, args); },
       {},
       issued_at);
   return result;

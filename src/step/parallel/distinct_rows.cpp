@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -39,25 +40,26 @@ namespace {
 
 DistinctRows::DistinctRows(ShardedTablesState const& tables, std::source_location issued_at)
     : layout_(tables.tables(), tables.layout(), tables.options().most_samples),
-      arrays_(tables.device()),
-      slots_(arrays_.uploaded(layout_.slots, issued_at)),
-      messages_(arrays_.uploaded(layout_.messages, issued_at)),
-      borders_(arrays_.uploaded(layout_.borders, issued_at)),
-      rooms_(arrays_.uploaded(layout_.rooms, issued_at)),
-      bags_(arrays_.uploaded(layout_.bags, issued_at)),
-      all_(arrays_.uploaded(layout_.all, issued_at)),
-      all_rows_(arrays_.uploaded(layout_.all_rows, issued_at)),
-      operations_(arrays_.uploaded(operations_of(tables), issued_at)),
       elements_(tables.device(), {layout_.elements}) {
+  std::tie(slots_, messages_, borders_, rooms_, bags_, all_, all_rows_, operations_) =
+      arrays_.uploaded(tables.device(),
+                       issued_at,
+                       layout_.slots,
+                       layout_.messages,
+                       layout_.borders,
+                       layout_.rooms,
+                       layout_.bags,
+                       layout_.all,
+                       layout_.all_rows,
+                       operations_of(tables));
   std::vector<ops::EmbeddingTable<AnyRuntime>> at_home;
-  std::int64_t begin = 0;
   for (std::size_t t = 0; t < tables.tables().size(); ++t) {
     auto const& table = tables.tables()[t];
+    auto const begin = layout_.first_elements[t];
     auto const end = begin + layout_.rooms[t] * table.width;
     at_home.push_back(
         {.weights = elements_.rows(begin, end).reshaped({layout_.rooms[t], table.width}),
          .pooling = table.pooling});
-    begin = end;
   }
   at_home_.emplace(tables.device(), std::move(at_home), issued_at);
 }
@@ -78,7 +80,7 @@ Floats DistinctRows::lookup(ShardedTablesState const& tables,
   auto const ranks = tables.ranks();
   kernels::PlacedRowsArgs args{at_home(ids, layout_.row_stride), false, nullptr, elements_.data()};
   auto const place = [&](Floats const& rows, TensorOf<std::int64_t> const& numbers) {
-    place_rows(tables, args, ids, numbers, rows, issued_at);
+    place_rows(args, ids, numbers, rows, issued_at);
   };
   if (tables.layout().widest > 0 && (!ahead || !ahead->split)) {
     place(ahead ? ahead->rows : received_rows(tables, ids.received, issued_at), ids.sent);
@@ -90,8 +92,7 @@ Floats DistinctRows::lookup(ShardedTablesState const& tables,
   if (tables.replicated()) {
     auto const own = ids.sent.rows(ranks, ranks + 1);
     Floats const rows(device, {1, layout_.row_stride});
-    send_rows(tables,
-              *tables.replicated(),
+    send_rows(*tables.replicated(),
               own,
               static_cast<std::size_t>(ranks),
               rows,
@@ -117,8 +118,7 @@ Floats DistinctRows::received_rows(ShardedTablesState const& tables,
   Floats const sent(device, {ranks, layout_.row_stride});
   TensorOf<std::int64_t> const counts(device, {ranks});
   if (tables.divided()) {
-    send_rows(tables,
-              *tables.divided(),
+    send_rows(*tables.divided(),
               ids,
               static_cast<std::size_t>(tables.communicator().rank()),
               sent,
@@ -139,8 +139,7 @@ Floats DistinctRows::received_rows(ShardedTablesState const& tables,
   return received;
 }
 
-void DistinctRows::place_rows(ShardedTablesState const& tables,
-                              kernels::PlacedRowsArgs args,
+void DistinctRows::place_rows(kernels::PlacedRowsArgs args,
                               DistinctIds const& ids,
                               TensorOf<std::int64_t> const& numbers,
                               Floats const& rows,
@@ -149,9 +148,9 @@ void DistinctRows::place_rows(ShardedTablesState const& tables,
   args.rows = rows.data();
   issue(
       "placed_rows",
-      arrays_.added_to(reads(rows, numbers, ids.places)),
+      reads(arrays_.all(), rows, numbers, ids.places),
       writes(elements_),
-      [args, self = tables.shared_from_this()](auto stream) { kernels::placed_rows(stream, args); },
+      [args](auto stream) { kernels::placed_rows(stream, args); },
       {},
       issued_at);
 }
@@ -168,8 +167,7 @@ kernels::SlotsAtHome DistinctRows::at_home(DistinctIds const& ids, std::int64_t 
           .most_elements = layout_.most_elements};
 }
 
-void DistinctRows::send_rows(ShardedTablesState const& tables,
-                             Tables const& rows_of,
+void DistinctRows::send_rows(Tables const& rows_of,
                              TensorOf<std::int64_t> const& ids,
                              std::size_t message,
                              Floats const& rows,
@@ -185,12 +183,13 @@ void DistinctRows::send_rows(ShardedTablesState const& tables,
       .rows = rows.data(),
       .counts = counts.data()};
   auto read = rows_of.in_use().read;
+  read.add(arrays_.all());
   read.add(ids);
   issue(
       "sent_rows",
-      arrays_.added_to(read),
+      read,
       writes(rows, counts),
-      [args, self = tables.shared_from_this()](auto stream) { kernels::sent_rows(stream, args); },
+      [args](auto stream) { kernels::sent_rows(stream, args); },
       {},
       issued_at);
 }
@@ -218,11 +217,9 @@ void DistinctRows::send_back(ShardedTablesState const& tables,
                                         .counts = counts.data()};
   issue(
       "sent_gradients",
-      arrays_.added_to(reads(of_rows.values, of_rows.table_starts, ids.sent, ids.places)),
+      reads(arrays_.all(), of_rows.values, of_rows.table_starts, ids.sent, ids.places),
       writes(sent, counts),
-      [args, self = tables.shared_from_this()](auto stream) {
-        kernels::sent_gradients(stream, args);
-      },
+      [args](auto stream) { kernels::sent_gradients(stream, args); },
       {},
       issued_at);
   Floats const received(device, {ranks, layout_.gradient_stride});
@@ -287,15 +284,14 @@ void DistinctRows::add_rows(ShardedTablesState const& tables,
                                             .keys = keys.data(),
                                             .values = values.data()};
   auto read = in_use.plan_reads();
+  read.add(arrays_.all());
   read.add(ids.received);
   read.add(gradients);
   issue(
       "received_gradients",
-      arrays_.added_to(read),
+      read,
       writes(keys, values),
-      [args, self = tables.shared_from_this()](auto stream) {
-        kernels::received_gradients(stream, args);
-      },
+      [args](auto stream) { kernels::received_gradients(stream, args); },
       {},
       issued_at);
   auto const sums =
@@ -322,11 +318,9 @@ TensorOf<std::int64_t> DistinctRows::bounds_of(ShardedTablesState const& tables,
       values.data(), count.data(), borders, border_count, found.data()};
   issue(
       "lower_bounds",
-      arrays_.added_to(reads(values, count)),
+      reads(arrays_.all(), values, count),
       writes(found),
-      [args, self = tables.shared_from_this()](auto stream) {
-        kernels::lower_bounds(stream, args);
-      },
+      [args](auto stream) { kernels::lower_bounds(stream, args); },
       {},
       issued_at);
   return found;

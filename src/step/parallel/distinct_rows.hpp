@@ -83,8 +83,7 @@ class DistinctRows {
   [[nodiscard]] ops::kernels::SlotsAtHome at_home(DistinctIds const& ids,
                                                   std::int64_t row_stride) const;
   /// Writes the messages of the rows of tables that the messages of ids name.
-  void send_rows(ShardedTablesState const& tables,
-                 Tables const& rows_of,
+  void send_rows(Tables const& rows_of,
                  TensorOf<std::int64_t> const& ids,
                  std::size_t message,
                  Floats const& rows,
@@ -95,8 +94,7 @@ class DistinctRows {
                                      TensorOf<std::int64_t> const& ids,
                                      std::source_location issued_at) const;
   /// Copies the rows of messages to the tables at home.
-  void place_rows(ShardedTablesState const& tables,
-                  ops::kernels::PlacedRowsArgs args,
+  void place_rows(ops::kernels::PlacedRowsArgs args,
                   DistinctIds const& ids,
                   TensorOf<std::int64_t> const& numbers,
                   Floats const& rows,

@@ -81,12 +81,7 @@ kernels::ShardBags shard_bags_of(std::int64_t tables, ops::TableBags<AnyRuntime>
 
 kernels::IdReport ShardedTablesState::report_of_ids(
     Uses<AnyRuntime, AccessMode::write>& written) const {
-  ops::detail::ReportPolicy policy(options_.out_of_range);
-  for (auto const& table : tables_) {
-    policy.tables.push_back(table.name);
-  }
-  auto const of_rank = fmt::format("ShardedTables, rank {}", communicator_.rank());
-  return ops::detail::id_report(of_rank.c_str(), *device_, policy, std::nullopt, written);
+  return ops::detail::id_report(of_rank_.c_str(), *device_, id_policy_, std::nullopt, written);
 }
 
 std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
@@ -111,7 +106,7 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   auto const stride = layout_.message_stride + (bags.weights ? 1 : 0);
 
   TensorOf<std::int64_t> const lengths(device_, {slots * most_bags});
-  auto read = ops::detail::Reads();
+  auto read = reads(arrays_.all());
   ops::detail::add_bags(bags, read);
   auto written = writes(lengths);
   kernels::SentBagsArgs args{.slots = slots_,
@@ -127,12 +122,11 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
                                  ops::OutOfRange::trap,
                                  std::nullopt,
                                  written)};
-  auto const self = shared_from_this();
   issue(
       "sent_lengths",
-      arrays_.added_to(read),
+      read,
       written,
-      [args, self, to = lengths.data()](auto stream) { kernels::sent_lengths(stream, args, to); },
+      [args, to = lengths.data()](auto stream) { kernels::sent_lengths(stream, args, to); },
       {},
       issued_at);
   auto const offsets = ops::detail::lengths_to_offsets(lengths.any(), {}, issued_at);
@@ -152,9 +146,9 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
   }
   issue(
       "sent_ids",
-      arrays_.added_to(read),
+      read,
       sent_written,
-      [args, self, to](auto stream) { kernels::sent_ids(stream, args, to); },
+      [args, to](auto stream) { kernels::sent_ids(stream, args, to); },
       {},
       issued_at);
   TensorOf<std::int64_t> const received(device_, {ranks(), stride});
@@ -170,7 +164,8 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
     comm::detail::all_to_all(
         communicator_, sent_weights->rows(0, ranks()).any(), received_weights->any(), issued_at);
   }
-  auto ids = std::make_shared<ExchangedIds>(ExchangedIds{self, bags.batch, {}, {}, {}});
+  auto ids =
+      std::make_shared<ExchangedIds>(ExchangedIds{shared_from_this(), bags.batch, {}, {}, {}});
   if (!parts_.empty()) {
     ids->received = receive(received, received_weights, issued_at);
   }
@@ -209,14 +204,11 @@ ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> co
                                        .weights = weights ? weights->data() : nullptr,
                                        .weight_stride = layout_.most_ids};
   TensorOf<std::int64_t> const lengths(device_, {args.bags()});
-  auto const self = shared_from_this();
   issue(
       "received_lengths",
-      arrays_.added_to(reads(messages)),
+      reads(arrays_.all(), messages),
       writes(lengths),
-      [args, self, to = lengths.data()](auto stream) {
-        kernels::received_lengths(stream, args, to);
-      },
+      [args, to = lengths.data()](auto stream) { kernels::received_lengths(stream, args, to); },
       {},
       issued_at);
   auto const offsets = ops::detail::lengths_to_offsets(lengths.any(), {}, issued_at);
@@ -225,7 +217,7 @@ ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> co
   auto const room = replicated_ ? layout_.most_ids : message.capacity;
   TensorOf<std::int64_t> const ids(device_, {ranks() * room});
   Bags bags{ids, ranks() * options_.most_samples, ops::detail::AnyIds(offsets)};
-  auto read = reads(messages, offsets);
+  auto read = reads(arrays_.all(), messages, offsets);
   auto written = writes(ids);
   if (weights) {
     read.add(*weights);
@@ -233,10 +225,9 @@ ops::TableBags<AnyRuntime> ShardedTablesState::receive(TensorOf<std::int64_t> co
   }
   issue(
       "received_ids",
-      arrays_.added_to(read),
+      read,
       written,
       [args,
-       self,
        from = offsets.data(),
        to = ids.data(),
        to_weights = bags.weights ? bags.weights->data() : nullptr](auto stream) {
@@ -254,7 +245,7 @@ std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
     return std::nullopt;
   }
   Floats divisors(device_, {count, bags.batch});
-  auto read = ops::detail::Reads();
+  auto read = reads(arrays_.all());
   ops::detail::add_bags(bags, read);
   kernels::BagDivisorsArgs const args{.tables = divided_at_home_,
                                       .poolings = poolings_at_home_,
@@ -263,9 +254,9 @@ std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
                                       .divisors = divisors.data()};
   issue(
       "bag_divisors",
-      arrays_.added_to(read),
+      read,
       writes(divisors),
-      [args, self = shared_from_this()](auto stream) { kernels::bag_divisors(stream, args); },
+      [args](auto stream) { kernels::bag_divisors(stream, args); },
       {},
       issued_at);
   return divisors;

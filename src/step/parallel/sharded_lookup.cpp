@@ -113,7 +113,7 @@ Floats ShardedTablesState::join(ExchangedIds const& ids,
                                 std::optional<Floats> const& of_replicated,
                                 std::source_location issued_at) const {
   Floats output(device_, {ids.samples, layout_.width});
-  auto read = ops::detail::Reads();
+  auto read = reads(arrays_.all());
   for (auto const* const tensor : {&received, &of_replicated, &ids.divisors}) {
     if (*tensor) {
       read.add(**tensor);
@@ -134,9 +134,9 @@ Floats ShardedTablesState::join(ExchangedIds const& ids,
                                         .output = output.data()};
   issue(
       "joined_columns",
-      arrays_.added_to(read),
+      read,
       writes(output),
-      [args, self = shared_from_this()](auto stream) { kernels::joined_columns(stream, args); },
+      [args](auto stream) { kernels::joined_columns(stream, args); },
       {},
       issued_at);
   return output;
@@ -151,7 +151,7 @@ void ShardedTablesState::send_back(AnyTape& tape,
   auto const stride = most_bags * layout_.widest_gradient;
   Floats const sent(device_, {ranks(), stride});
   Floats const received(device_, {ranks(), stride});
-  auto read = reads(gradient);
+  auto read = reads(arrays_.all(), gradient);
   if (ids.divisors) {
     read.add(*ids.divisors);
   }
@@ -170,9 +170,9 @@ void ShardedTablesState::send_back(AnyTape& tape,
                                         .stride = stride};
   issue(
       "spread_columns",
-      arrays_.added_to(read),
+      read,
       writes(sent),
-      [args, self = shared_from_this()](auto stream) { kernels::spread_columns(stream, args); },
+      [args](auto stream) { kernels::spread_columns(stream, args); },
       {},
       issued_at);
   comm::detail::all_to_all(communicator_, sent.any(), received.any(), issued_at);

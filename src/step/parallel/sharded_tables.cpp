@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace msstream::detail {
@@ -131,33 +132,50 @@ ShardedTablesState::ShardedTablesState(std::vector<TableSpec> tables,
       layout_(checked_on_all(communicator,
                              [&] { return TableLayout(tables_, plan_, options.most_samples); })),
       device_(communicator.state().device().state()),
-      arrays_(device_) {
+      id_policy_(options.out_of_range),
+      of_rank_(fmt::format("ShardedTables, rank {}", communicator.rank())) {
   require_equal_on_ranks("ShardedTables",
                          "tables, plans and options",
                          communicator.exchange(list_of(tables_, plan_, options_)));
   make_parts(options.seed, issued_at);
-  slots_ = arrays_.uploaded(layout_.slots, issued_at);
-  messages_ = arrays_.uploaded(layout_.messages, issued_at);
-  sources_ = arrays_.uploaded(layout_.sources, issued_at);
-  first_sources_ = arrays_.uploaded(layout_.first_sources, issued_at);
-  gradient_sources_ = arrays_.uploaded(layout_.gradient_sources, issued_at);
-  first_gradient_sources_ = arrays_.uploaded(layout_.first_gradient_sources, issued_at);
-  divided_at_home_ = arrays_.uploaded(layout_.divided_at_home, issued_at);
-  poolings_at_home_ = arrays_.uploaded(layout_.poolings_at_home, issued_at);
-  divisor_tables_ = arrays_.uploaded(layout_.divisor_tables, issued_at);
   std::vector<std::int64_t> widths;
   std::vector<std::int64_t> gradient_widths;
   for (auto const& rank : layout_.ranks) {
     widths.push_back(rank.divided_width);
     gradient_widths.push_back(rank.width);
   }
-  widths_ = arrays_.uploaded(widths, issued_at);
-  gradient_widths_ = arrays_.uploaded(gradient_widths, issued_at);
   std::vector<ops::kernels::ShardRows> rows;
   for (auto const& part : parts_) {
     rows.push_back({part.block.first_row, part.block.rows, 0});
   }
-  rows_ = arrays_.uploaded(rows, issued_at);
+  std::tie(slots_,
+           messages_,
+           rows_,
+           sources_,
+           first_sources_,
+           gradient_sources_,
+           first_gradient_sources_,
+           widths_,
+           gradient_widths_,
+           divided_at_home_,
+           poolings_at_home_,
+           divisor_tables_) = arrays_.uploaded(device_,
+                                               issued_at,
+                                               layout_.slots,
+                                               layout_.messages,
+                                               rows,
+                                               layout_.sources,
+                                               layout_.first_sources,
+                                               layout_.gradient_sources,
+                                               layout_.first_gradient_sources,
+                                               widths,
+                                               gradient_widths,
+                                               layout_.divided_at_home,
+                                               layout_.poolings_at_home,
+                                               layout_.divisor_tables);
+  for (auto const& table : tables_) {
+    id_policy_.tables.push_back(table.name);
+  }
   if (options_.sent == SentRows::distinct) {
     distinct_.emplace(*this, issued_at);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/common/bag_view.hpp"
+#include "ops/common/id_trap.hpp"
 #include "step/parallel/device_arrays.hpp"
 #include "step/parallel/distinct_rows.hpp"
 #include "step/parallel/table_layout.hpp"
@@ -10,11 +11,11 @@
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/step/sharded_tables.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -58,29 +59,29 @@ class NotUpdated {
   /// Notes that a lookup of bags, which their number of backwards stands for, is played back.
   void note(std::shared_ptr<std::int64_t> const& bags) {
     forget_updated();
-    bags_.push_back(bags);
+    has_several_ = has_several_ || (first_ != nullptr && first_ != bags);
+    first_ = first_ != nullptr ? first_ : bags;
   }
   /// Returns whether rows wait for an update by lookups of other bags than these. False without an
   /// optimizer.
   [[nodiscard]] bool has_others_than(std::shared_ptr<std::int64_t> const& bags) {
     forget_updated();
-    return is_counted_ && std::ranges::any_of(bags_, [&](auto const& of) { return of != bags; });
+    return is_counted_ && (has_several_ || (first_ != nullptr && first_ != bags));
   }
 
  private:
   void forget_updated() {
     if (std::exchange(seen_, *updates_) != *updates_) {
-      bags_.clear();
-    }
-    if (!is_counted_) {
-      bags_.clear();
+      first_ = nullptr;
+      has_several_ = false;
     }
   }
 
   std::shared_ptr<std::int64_t> updates_ = std::make_shared<std::int64_t>(0);
   std::int64_t seen_ = 0;
   bool is_counted_ = false;
-  std::vector<std::shared_ptr<std::int64_t>> bags_;
+  std::shared_ptr<std::int64_t> first_;  ///< of the bags that wait for an update
+  bool has_several_ = false;
 };
 
 /// The parts of all tables that a rank has, and the arrays in device memory by which messages are
@@ -188,6 +189,9 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   std::optional<DistinctRows> distinct_;  ///< if distinct rows are sent
   std::shared_ptr<std::int64_t> backwards_ = std::make_shared<std::int64_t>(0);  ///< of all bags
   std::shared_ptr<NotUpdated> not_updated_ = std::make_shared<NotUpdated>();
+
+  ops::detail::ReportPolicy id_policy_;  ///< for ids that no table has, with the tables' names
+  std::string of_rank_;                  ///< the name of the operation in such reports
 
   DeviceArrays arrays_;  ///< what the pointers point to
   ops::kernels::ShardSlot const* slots_;

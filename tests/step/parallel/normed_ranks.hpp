@@ -63,7 +63,7 @@ struct NormBatch {
   for (std::size_t i = 0; i < count; ++i) {
     batch.input[i] += how.offset * static_cast<float>(1 + i % static_cast<std::size_t>(how.width));
   }
-  // Of the first rows, those of rank 0 among them, none counts.
+  // The first third of the rows, to which those of rank 0 belong, does not count.
   auto const rows = batch.mask.size();
   for (std::size_t row = 0; how.is_masked && row < rows; ++row) {
     batch.mask[row] = row % 3 == 0 || row < rows / 3 ? 0.0F : 1.0F;
@@ -77,7 +77,7 @@ struct NormBatch {
   return random_elements<float>(how.seed + 8, static_cast<std::size_t>(how.width));
 }
 
-/// What the rows of all ranks together give in one step.
+/// The results and gradients of one step, of the rows of all ranks together.
 template <class Number>
 struct Normed {
   std::vector<Number> output;

@@ -25,8 +25,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// What one rank alone cannot go on with is told to all others at once: the timeout is an hour, and
-/// the rank keeps its communicator until they have been told.
+/// Tests that all other ranks are told at once when one rank alone refuses to go on: the timeout is
+/// an hour, and the rank keeps its communicator until they have been told.
 template <class R>
 class Refusals : public RanksTest<R> {
  protected:

@@ -105,12 +105,11 @@ template <Element T, Runtime R>
   return {.kind = kind, .learning_rate = 0.1F, .epsilon = kind == ShardRule::sgd ? 1e-8F : 0.05F};
 }
 
-/// Trains tables that are not divided on the whole batch.
+/// Returns tables that are not divided, whose weights are parameters.
 template <Runtime R>
-[[nodiscard]] TrainedShards trained_whole(HowShards const& how) {
-  Device<R> const device;
-  auto const specs = specs_of_shards(how);
-  Parameters<R> parameters(device, {.seed = 77});
+[[nodiscard]] ops::EmbeddingTables<R> whole_tables(Device<R> const& device,
+                                                   std::vector<TableSpec> const& specs,
+                                                   Parameters<R>& parameters) {
   std::vector<ops::EmbeddingTable<R>> tables;
   for (auto const& spec : specs) {
     ops::EmbeddingTable<R> table{.weights = Tensor<float, R>(device, {1, 1}),
@@ -124,7 +123,16 @@ template <Runtime R>
     }
     tables.push_back(table);
   }
-  ops::EmbeddingTables<R> const together(device, tables);
+  return ops::EmbeddingTables<R>(device, tables);
+}
+
+/// Trains tables that are not divided on the whole batch.
+template <Runtime R>
+[[nodiscard]] TrainedShards trained_whole(HowShards const& how) {
+  Device<R> const device;
+  auto const specs = specs_of_shards(how);
+  Parameters<R> parameters(device, {.seed = 77});
+  auto const together = whole_tables(device, specs, parameters);
   Optimizer<R> optimizer(device, rule_of_shards(how.rule));
   optimizer.add(parameters);
   GradientTape<R> tape(device);

@@ -21,22 +21,11 @@ template <Runtime R>
   Device<R> const device;
   auto const specs = specs_of_shards(how);
   Parameters<R> parameters(device, {.seed = 77});
-  std::vector<ops::EmbeddingTable<R>> tables;
+  auto const together = whole_tables(device, specs, parameters);
   std::int64_t columns = 0;
   for (auto const& spec : specs) {
-    ops::EmbeddingTable<R> table{.weights = Tensor<float, R>(device, {1, 1}),
-                                 .pooling = spec.pooling,
-                                 .hotness = spec.hotness};
-    if (spec.dtype == DType::float16) {
-      table.weights =
-          parameters.template table<float16>(spec.name, {spec.rows, spec.width}, spec.initializer);
-    } else {
-      table.weights = parameters.table(spec.name, {spec.rows, spec.width}, spec.initializer);
-    }
-    tables.push_back(table);
     columns += spec.width;
   }
-  ops::EmbeddingTables<R> const together(device, tables);
   Optimizer<R> optimizer(device, rule_of_shards(how.rule));
   optimizer.add(parameters);
   GradientTape<R> tape(device);

@@ -174,6 +174,22 @@ TYPED_TEST(Refusals, of_arguments_are_told_when_an_exception_ends_the_communicat
       {.timeout = std::chrono::hours(1)});
 }
 
+TYPED_TEST(Refusals, of_a_loss_that_is_no_scalar_leave_the_communicator_usable) {
+  using R = TypeParam;
+  on_ranks<R>(std::min(3, most_ranks<R>()),
+              [](Rank<R> const& rank) {
+                TwoWeights<R> const model(rank.device);
+                DataParallel<R> const parallel(model.parameters, rank.communicator);
+                GradientTape<R> tape(rank.device);
+                auto const x = rank.tensor(std::vector<float>{1, 2});
+                EXPECT_THAT(message_of<std::invalid_argument>([&] { parallel.backward(tape, x); }),
+                            HasSubstr("a loss of shape [2]; expected a scalar"));
+                parallel.backward(tape, model.loss(tape, rank, true));
+                rank.communicator.synchronize();
+              },
+              {.timeout = std::chrono::hours(1)});
+}
+
 TYPED_TEST(Refusals, of_constructors_are_told_to_all_and_leave_the_communicator_usable) {
   using R = TypeParam;
   struct Refused {
@@ -211,7 +227,13 @@ TYPED_TEST(Refusals, of_constructors_are_told_to_all_and_leave_the_communicator_
                           {.most_samples = 8},
                           plan_tables(specs(false), refuses ? 7 : rank.size()));
        },
-       "ShardedTables: a plan for 7 ranks"}};
+       "ShardedTables: a plan for 7 ranks"},
+      {[&](auto const& rank, auto const&, bool refuses) {
+         auto large = specs(false);
+         large[0].hotness = refuses ? std::int64_t{1} << 30 : 1;
+         ShardedTables<R>(large, rank.communicator, {.most_samples = 8});
+       },
+       "ids in a message, with most_samples 8"}};
   on_ranks<R>(std::min(3, most_ranks<R>()),
               [&](Rank<R> const& rank) {
                 TwoWeights<R> const model(rank.device);

@@ -4,7 +4,8 @@
 #
 #     examples/teach/as_processes.sh 3 build/host/examples/teach/teach_data_parallel
 #
-# The ranks find each other at MASTER_PORT, by default 29500. Fails if one of them does.
+# The ranks find each other at the port after MASTER_PORT. Without it, each call has a port of its
+# own, below those that Linux gives out itself. Fails if a rank does.
 set -u
 if [ $# -lt 2 ]; then
   echo "usage: $0 RANKS PROGRAM [ARGUMENT…]" >&2
@@ -12,7 +13,7 @@ if [ $# -lt 2 ]; then
 fi
 ranks=$1
 shift
-export WORLD_SIZE="$ranks" MASTER_ADDR=127.0.0.1 MASTER_PORT="${MASTER_PORT:-29500}"
+export WORLD_SIZE="$ranks" MASTER_ADDR=127.0.0.1 MASTER_PORT="${MASTER_PORT:-$((20000 + $$ % 12000))}"
 started=
 # The shell starts them without Ctrl-C's signal.
 trap 'kill $started 2>/dev/null; exit 130' INT TERM HUP

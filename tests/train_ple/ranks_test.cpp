@@ -93,8 +93,7 @@ TEST_F(TrainPleRanks, that_are_processes_have_the_bits_of_threads) {
   auto const expected = results_of(with_ranks("2"))[0];
   auto const ended = run_program(MSSTREAM_AS_PROCESSES,
                                  Words{"2", MSSTREAM_TRAIN_PLE} + with_ranks("0") +
-                                     Words{"--quiet=false", "--report", path("of_processes")},
-                                 {.environment = {"MASTER_PORT=29637"}});
+                                     Words{"--quiet=false", "--report", path("of_processes")});
   EXPECT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(nlohmann::json::parse(read_all(path("of_processes")))["losses"], expected);
   EXPECT_THAT(ended.err, ::testing::HasSubstr("; 2 ranks, which are processes\n"));

@@ -36,9 +36,7 @@ class TrainWdlRanks : public TrainWdlTest {
   }
   /// Runs the program on two ranks that are processes.
   [[nodiscard]] static Ended as_processes(Words const& arguments) {
-    return run_program(MSSTREAM_AS_PROCESSES,
-                       Words{"2", MSSTREAM_TRAIN_WDL} + arguments,
-                       {.environment = {"MASTER_PORT=29627"}});
+    return run_program(MSSTREAM_AS_PROCESSES, Words{"2", MSSTREAM_TRAIN_WDL} + arguments);
   }
   static void expect_refused(Words const& arguments,
                              std::string const& message,
@@ -200,8 +198,7 @@ TEST_F(TrainWdlRanks, that_are_processes_with_different_options_are_refused_on_a
        "/bin/sh",
        "-c",
        R"sh(exec "$0" --runtime host --rows 2000 --steps 2 --seed "$((RANK / 2))" --batch "$((RANK * 6 + 6))")sh",
-       MSSTREAM_TRAIN_WDL},
-      {.environment = {"MASTER_PORT=29647"}});
+       MSSTREAM_TRAIN_WDL});
   EXPECT_EQ(ended.status, 1);  // of the script: some rank has failed
   std::string const expected =
       "train_wdl: error: the processes have different options: --batch is 6 on rank 0 and 12 on "

@@ -117,16 +117,14 @@ TEST_F(TrainWdlTablesInParts, of_processes_have_the_bits_of_threads) {
   auto const expected = report_of(options + Words{"--save", path("threads")});
   auto const ended = run_program(MSSTREAM_AS_PROCESSES,
                                  Words{"2", MSSTREAM_TRAIN_WDL} + options +
-                                     Words{"--report", path("report"), "--save", path("processes")},
-                                 {.environment = {"MASTER_PORT=29637"}});
+                                     Words{"--report", path("report"), "--save", path("processes")});
   EXPECT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(nlohmann::json::parse(read_all(path("report")))["losses"], expected["losses"]);
   EXPECT_TRUE(read_all(path("processes")) == read_all(path("threads")));
   auto const resumed = run_program(
       MSSTREAM_AS_PROCESSES,
       Words{"2", MSSTREAM_TRAIN_WDL} + options +
-          Words{"--steps", "12", "--resume", path("processes"), "--report", path("report")},
-      {.environment = {"MASTER_PORT=29637"}});
+          Words{"--steps", "12", "--resume", path("processes"), "--report", path("report")});
   EXPECT_EQ(resumed.status, 0) << resumed.err;
   EXPECT_EQ(nlohmann::json::parse(read_all(path("report")))["losses"].size(), 1U);
 }

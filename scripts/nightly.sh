@@ -22,6 +22,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   fuzz     half a minute of each fuzz target
   sklearn  the recorded numbers of scikit-learn, beside those of the newest one from PyPI; left out without a network
   python   checkpoints and event files, beside the newest safetensors and TensorBoard from PyPI; left out without a network
+  stress   104,000 random programs, and a million operations on memory that is used again, four times as many as by day
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
   collectives  100,000 random programs of collectives on 2 to 8 ranks, which must report no failure; half an hour on two busy cores
   parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
@@ -114,6 +115,14 @@ python() {
   for room in checkpoint report; do
     MSSTREAM_TEST_PYTHON=$folder/bin/python "$root/build/$preset/tests/test_$room" --gtest_filter='Python*'
   done
+}
+
+stress() {
+  preset=host
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build test_trust test_memory
+  MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_trust" --gtest_filter='*/RandomPrograms.*' --gtest_brief=1
+  MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_memory" --gtest_filter='TaggedStress.*' --gtest_brief=1
 }
 
 captures() {
@@ -212,12 +221,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load consumer core fuzz sklearn python captures collectives parquet mpi page hta gpu)
+parts=(headers tidy asan tsan load consumer core fuzz sklearn python stress captures collectives parquet mpi page hta gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | captures | collectives | parquet | mpi | page | hta | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | stress | captures | collectives | parquet | mpi | page | hta | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

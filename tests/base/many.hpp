@@ -22,4 +22,11 @@ inline constexpr std::int64_t kUsualSlowdown = 1;
   return std::max(times / static_cast<std::uint32_t>(slowdown), 1U);
 }
 
+/// Like many(), of a quarter of `times`, unless MSSTREAM_TEST_ALL=1 asks for all of them, as
+/// `scripts/nightly.sh stress` does.
+[[nodiscard]] inline std::uint32_t many_at_night(std::uint32_t times) {
+  static bool const all = env::integer("MSSTREAM_TEST_ALL", 0, 0, 1) == 1;
+  return many(all ? times : times / 4);
+}
+
 }  // namespace msstream::testing

@@ -10,12 +10,12 @@ namespace {
 using R = Tried<Host>;
 
 TEST(TaggedStress, a_million_operations_on_small_blocks_see_their_own_tags) {
-  auto const options = stress_of_small_blocks(many(1'000'000));
+  auto const options = stress_of_small_blocks(many_at_night(1'000'000));
   expect_own_tags(tagged_stress<R, HostTagKernels>(options), options);
 }
 
 TEST(TaggedStress, operations_on_blocks_that_are_cut_and_join_see_their_own_tags) {
-  auto const options = stress_of_large_blocks(many(300'000));
+  auto const options = stress_of_large_blocks(many_at_night(300'000));
   expect_own_tags(tagged_stress<R, HostTagKernels>(options), options);
 }
 

@@ -115,9 +115,10 @@ TEST_F(TrainWdlTablesInParts, go_on_from_a_checkpoint_on_other_ranks_and_whole) 
 TEST_F(TrainWdlTablesInParts, of_processes_have_the_bits_of_threads) {
   auto const options = in_parts(2);
   auto const expected = report_of(options + Words{"--save", path("threads")});
-  auto const ended = run_program(MSSTREAM_AS_PROCESSES,
-                                 Words{"2", MSSTREAM_TRAIN_WDL} + options +
-                                     Words{"--report", path("report"), "--save", path("processes")});
+  auto const ended =
+      run_program(MSSTREAM_AS_PROCESSES,
+                  Words{"2", MSSTREAM_TRAIN_WDL} + options +
+                      Words{"--report", path("report"), "--save", path("processes")});
   EXPECT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(nlohmann::json::parse(read_all(path("report")))["losses"], expected["losses"]);
   EXPECT_TRUE(read_all(path("processes")) == read_all(path("threads")));

@@ -43,6 +43,7 @@ void read_library_variables(StreamOptions& chosen) {
     (void)AllocatorOptions{};
     (void)DeviceOptions<Host>{};
     (void)env::integer("MSSTREAM_SM_PARTITIONS", 1, 1, 256);
+    (void)env::integer("MSSTREAM_SPARED_SMS", 0, 0, 1024);
     (void)env::integer("MSSTREAM_LAUNCH_SPIN_US", -1, -1, 1'000'000);
     (void)env::integer("MSSTREAM_HOST_KERNEL_THREADS", 1, 1, 1024);
   } catch (std::invalid_argument const& error) {
@@ -72,6 +73,7 @@ void know_library_variables(Options& options) {
                           "MSSTREAM_MATMUL_PRECISION",
                           "MSSTREAM_WORKSPACE_BYTES",
                           "MSSTREAM_SM_PARTITIONS",
+                          "MSSTREAM_SPARED_SMS",
                           "MSSTREAM_LAUNCH_SPIN_US",
                           "MSSTREAM_HOST_KERNEL_THREADS",
                           "MSSTREAM_CHECK_REPORT",

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -24,7 +25,7 @@
 /// with ReLU and an all-gather of the result. Each half has a stream group and a communicator, so
 /// that the gathers of one run beside the products of the other. Reports medians over batches, all
 /// ways by turns: the products alone (`compute_ms`), the gathers alone (`comm_ms`), and for each
-/// way the time (`…_ms`) over the larger of both (`…_ratio`).
+/// way and setup the time (`…_ms`) over the larger of both (`…_ratio`).
 namespace benchmarks {
 
 namespace {
@@ -45,12 +46,39 @@ struct Size {
 /// `beside` issues the layers of both halves by turns, each half to a group and a communicator of
 /// its own, and `captured` replays that.
 enum class Way : std::uint8_t { compute, comm, in_turn, beside, captured };
-constexpr std::array kWays{Way::compute, Way::comm, Way::in_turn, Way::beside, Way::captured};
 
-[[nodiscard]] std::string_view name_of(Way way) {
-  constexpr std::array<std::string_view, kWays.size()> names{
+/// What makes room for the gathers beside the products. `plain`: nothing. `room`: the products
+/// leave multiprocessors free, to which NCCL keeps. `engines`: copy engines between symmetric
+/// tensors.
+enum class Setup : std::uint8_t { plain, room, engines };
+
+/// A way in a setup.
+struct Variant {
+  Setup setup;
+  Way way;
+};
+constexpr std::array kVariants{Variant{Setup::plain, Way::compute},
+                               Variant{Setup::plain, Way::comm},
+                               Variant{Setup::plain, Way::in_turn},
+                               Variant{Setup::plain, Way::beside},
+                               Variant{Setup::plain, Way::captured},
+                               Variant{Setup::room, Way::compute},
+                               Variant{Setup::room, Way::comm},
+                               Variant{Setup::room, Way::beside},
+                               Variant{Setup::room, Way::captured},
+                               Variant{Setup::engines, Way::comm},
+                               Variant{Setup::engines, Way::beside},
+                               Variant{Setup::engines, Way::captured}};
+
+constexpr int kRoomSms = 16;
+
+[[nodiscard]] std::string name_of(Variant variant) {
+  constexpr std::array<std::string_view, 5> ways{
       "compute", "comm", "in_turn", "beside", "captured"};
-  return names[static_cast<std::size_t>(way)];
+  constexpr std::array<std::string_view, 3> setups{"", "room_", "engines_"};
+  return fmt::format("{}{}",
+                     setups[static_cast<std::size_t>(variant.setup)],
+                     ways[static_cast<std::size_t>(variant.way)]);
 }
 
 /// Two half batches on one rank.
@@ -59,11 +87,11 @@ class Halves {
  public:
   using Floats = ms::Tensor<float, R>;
 
-  Halves(ms::comm::World const& world, Size size)
+  Halves(ms::comm::World const& world, Size size, Setup setup)
       : device_(ms::comm::device_of<R>(world, {.matmul_precision = ms::MatmulPrecision::tf32})),
-        pool_(device_, {.groups = 2}),
-        communicators_{ms::comm::Communicator<R>(device_, world, {.name = "first half"}),
-                       ms::comm::Communicator<R>(device_, world, {.name = "second half"})},
+        setup_(setup),
+        pool_(device_, {.groups = 2, .spared_sms = setup == Setup::room ? kRoomSms : 0}),
+        communicators_{made(world, "first half"), made(world, "second half")},
         rank_(world.rank()) {
     auto const half = size.rows / 2;
     for (int i = 0; i < kLayers; ++i) {
@@ -72,8 +100,11 @@ class Halves {
     for (auto& input : inputs_) {
       input.emplace(drawn({half, size.width}, 1.0));
     }
-    for (auto& gathered : gathered_) {
-      gathered.emplace(device_, ms::Shape{half * world.size(), size.width});
+    for (std::size_t i = 0; i < gathered_.size(); ++i) {
+      gathered_[i].emplace(shared(i, {half * world.size(), size.width}));
+      if (setup == Setup::engines) {
+        sent_[i].emplace(shared(i, {half, size.width}));
+      }
     }
   }
 
@@ -104,6 +135,28 @@ class Halves {
   }
 
  private:
+  [[nodiscard]] ms::comm::Communicator<R> made(ms::comm::World const& world,
+                                               std::string const& name) const {
+    ms::comm::CommunicatorOptions options{.name = name};
+    if (setup_ != Setup::plain) {
+      options.priority = ms::StreamPriority::high;
+      options.most_sms = setup_ == Setup::room ? kRoomSms : 0;
+      options.copy_engines = setup_ == Setup::engines;
+    }
+    return ms::comm::Communicator<R>(device_, world, options);
+  }
+  /// Returns a tensor that a half's ranks gather.
+  [[nodiscard]] Floats shared(std::size_t half, ms::Shape const& shape) const {
+    return setup_ == Setup::engines ? ms::comm::symmetric_tensor<float>(communicators_[half], shape)
+                                    : Floats(device_, shape);
+  }
+  /// Gathers a half's rows of all ranks.
+  void gather(int half, Floats const& rows) const {
+    if (auto const& sent = sent_[half]; sent) {
+      ms::copy(*sent, rows);
+    }
+    ms::comm::all_gather(communicators_[half], sent_[half] ? *sent_[half] : rows, *gathered_[half]);
+  }
   /// Returns random elements of either sign and the given size.
   [[nodiscard]] Floats drawn(ms::Shape const& shape, double size) {
     std::vector<float> values(static_cast<std::size_t>(shape.count()));
@@ -127,9 +180,12 @@ class Halves {
     auto value = *inputs_[half];
     for (int layer = 0; layer < kLayers; ++layer) {
       value = way == Way::comm ? value : products(value, layer);
-      if (way != Way::compute) {
+      if (way == Way::comm) {
+        ms::comm::all_gather(
+            communicators_[half], sent_[half] ? *sent_[half] : value, *gathered_[half]);
+      } else if (way == Way::in_turn) {
         ms::comm::all_gather(communicators_[0], value, *gathered_[half]);
-        value = way == Way::comm ? value : own_rows(half);
+        value = own_rows(half);
       }
     }
   }
@@ -138,14 +194,14 @@ class Halves {
     for (int layer = 0; layer < kLayers; ++layer) {
       for (int half = 0; half < 2; ++half) {
         ms::StreamScope const scope(pool_[half]);
-        auto const output = products(values[half], layer);
-        ms::comm::all_gather(communicators_[half], output, *gathered_[half]);
+        gather(half, products(values[half], layer));
         values[half] = own_rows(half);
       }
     }
   }
 
   ms::Device<R> device_;
+  Setup setup_;
   std::mt19937 random_{1};
   std::normal_distribution<double> normal_;
   ms::StreamPool<R> pool_;
@@ -154,50 +210,60 @@ class Halves {
   std::vector<Floats> weights_;
   std::array<std::optional<Floats>, 2> inputs_;
   std::array<std::optional<Floats>, 2> gathered_;
+  std::array<std::optional<Floats>, 2> sent_;  ///< what is gathered, with Setup::engines
   std::optional<ms::CapturedStep<R>> captured_;
 };
+
+using Times = std::array<RoundTimes, kVariants.size()>;
+
+/// Times all variants by turns on one rank. `all` are the ranks.
+template <ms::Runtime R>
+[[nodiscard]] Times times_of(std::barrier<>& all,
+                             ms::comm::World const& world,
+                             Size size,
+                             int rounds) {
+  std::array halves{std::make_unique<Halves<R>>(world, size, Setup::plain),
+                    std::make_unique<Halves<R>>(world, size, Setup::room),
+                    std::make_unique<Halves<R>>(world, size, Setup::engines)};
+  Times times;
+  for (int batch = 0; batch < kBatches + kWarmUps; ++batch) {
+    for (std::size_t i = 0; i < kVariants.size(); ++i) {
+      auto& own = *halves[static_cast<std::size_t>(kVariants[i].setup)];
+      time_batch(
+          all, rounds, times[i], [&] { own.run(kVariants[i].way); }, [&] { own.wait(); });
+    }
+    if (batch + 1 == kWarmUps) {
+      times = {};
+    }
+  }
+  return times;
+}
 
 template <ms::Runtime R>
 void measure(benchmark::State& state, int ranks, Size size, int rounds) {
   std::barrier<> all(ranks);
-  std::array<RoundTimes, kWays.size()> of_first;
+  Times of_first;
   ms::comm::run_as_threads(ranks, [&](ms::comm::World const& world) {
     Leaving const leaving{all};
-    Halves<R> halves(world, size);
-    std::array<RoundTimes, kWays.size()> times;
-    for (int batch = 0; batch < kBatches + kWarmUps; ++batch) {
-      for (auto const way : kWays) {
-        time_batch(
-            all,
-            rounds,
-            times[static_cast<std::size_t>(way)],
-            [&] { halves.run(way); },
-            [&] { halves.wait(); });
-      }
-      if (batch + 1 == kWarmUps) {
-        times = {};
-      }
-    }
+    auto const times = times_of<R>(all, world, size, rounds);
     if (world.rank() == 0) {
       of_first = times;
     }
   });
-  auto const ms_of = [&](Way way) {
-    return median(of_first[static_cast<std::size_t>(way)].device) * 1e-6;
-  };
-  double const ideal = std::max(ms_of(Way::compute), ms_of(Way::comm));
+  auto const ms_of = [&](std::size_t variant) { return median(of_first[variant].device) * 1e-6; };
+  double const ideal = std::max(ms_of(0), ms_of(1));
   for ([[maybe_unused]] auto _ : state) {
-    state.SetIterationTime(ms_of(Way::captured) * 1e-3);
+    state.SetIterationTime(ms_of(4) * 1e-3);
   }
-  for (auto const way : kWays) {
-    state.counters[fmt::format("{}_ms", name_of(way))] = ms_of(way);
-  }
-  for (auto const way : {Way::in_turn, Way::beside, Way::captured}) {
-    state.counters[fmt::format("{}_ratio", name_of(way))] = ms_of(way) / ideal;
-    auto const& spread = of_first[static_cast<std::size_t>(way)].device;
-    auto const [least, most] = std::ranges::minmax(spread);
-    state.counters[fmt::format("{}_least", name_of(way))] = least * 1e-6 / ideal;
-    state.counters[fmt::format("{}_most", name_of(way))] = most * 1e-6 / ideal;
+  for (std::size_t i = 0; i < kVariants.size(); ++i) {
+    auto const name = name_of(kVariants[i]);
+    state.counters[name + "_ms"] = ms_of(i);
+    if (kVariants[i].way != Way::compute && kVariants[i].way != Way::comm) {
+      auto const [least, most] = std::ranges::minmax(of_first[i].device);
+      state.counters[name + "_ratio"] = ms_of(i) / ideal;
+      state.counters[name + "_least"] = least * 1e-6 / ideal;
+      state.counters[name + "_most"] = most * 1e-6 / ideal;
+    }
   }
 }
 

@@ -5,10 +5,10 @@
 /// Each header can also be included alone. Not included are the runtimes that check, simulate or
 /// fail (runtime/checked.hpp, sim.hpp and faulty.hpp), interop and DLPack, the raw allocator, the
 /// recording of steps (step/record_step.hpp) and the automatic choice of groups
-/// (step/auto_assignment.hpp), draws of tensors (ops/random_draws.hpp), and the rooms for files and
-/// reports: data/, checkpoint/ and report/.
+/// (step/auto_assignment.hpp), draws of tensors (ops/random_draws.hpp), what several ranks need
+/// (comm/collectives.hpp, step/data_parallel.hpp, half_batches.hpp and sharded_tables.hpp), and the
+/// rooms for files and reports: data/, checkpoint/ and report/.
 
-#include <msstream/comm/collectives.hpp>
 #include <msstream/comm/communicator.hpp>
 #include <msstream/comm/world.hpp>
 #include <msstream/memory/device.hpp>

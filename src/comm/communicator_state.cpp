@@ -17,12 +17,15 @@
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/shape.hpp>
 #include <msstream/comm/world.hpp>
+#include <msstream/memory/detail/adopt.hpp>
 #include <msstream/runtime/detail/runtime_thread.hpp>
 #include <msstream/stream/detail/work_ref.hpp>
 
 #include <fmt/core.h>
 
+#include <cstddef>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -96,7 +99,7 @@ class CommunicatorsOfDevice {
 
 [[nodiscard]] std::shared_ptr<Transport> make_transport(msstream::detail::AnyDevice const& device,
                                                         World const& world,
-                                                        NameAndTimeout const& options,
+                                                        CommunicatorSettings const& options,
                                                         std::source_location made_at) {
   auto const& traits = device.backend().traits;
   auto const& runtime = device.context()->runtime;
@@ -125,7 +128,8 @@ class CommunicatorsOfDevice {
   }
 #if MSSTREAM_CUDA
   if (traits.ref_kind == StreamRefKind::cuda && has_nccl()) {
-    auto const& [name, timeout] = options;
+    auto const& name = options.name;
+    auto const timeout = options.timeout;
     auto peers =
         WorldAccess::threads(world) != nullptr
             ? make_thread_peers(
@@ -134,7 +138,7 @@ class CommunicatorsOfDevice {
                   timeout)
             : make_process_peers(
                   store_of_this_process(world, name, timeout), world, name, timeout, made_at);
-    return make_nccl(runtime, std::move(peers), options.timeout);
+    return make_nccl(runtime, std::move(peers), options);
   }
 #endif
   msstream::detail::throw_invalid_argument(fmt::format(
@@ -145,29 +149,40 @@ class CommunicatorsOfDevice {
       traits.name));
 }
 
-[[nodiscard]] StreamGroupOptions group_options(std::string const& name) {
+[[nodiscard]] StreamGroupOptions group_options(CommunicatorSettings const& settings) {
   StreamGroupOptions options;
   options.merge_streams = true;  // a collective is on the compute stream
+  options.priority = settings.priority;
   options.libraries = StreamPoolOptions::LibrariesMade::when_needed;
-  options.name = "comm " + name;
+  options.name = "comm " + settings.name;
   return options;
 }
 
-[[nodiscard]] NameAndTimeout const& checked(NameAndTimeout const& options) {
+constexpr int kMostSms = 64;  // the most blocks of a kernel of NCCL
+
+[[nodiscard]] CommunicatorSettings const& checked(CommunicatorSettings const& options) {
   require(!options.name.empty(), "Communicator: an empty name");
   require(options.timeout > std::chrono::nanoseconds(0),
           "communicator '{}': a timeout of {} ns; expected more than 0",
           options.name,
           options.timeout.count());
+  require(options.most_sms >= 0 && options.most_sms <= kMostSms,
+          "communicator '{}': most_sms of {}; expected 1 to {}, or 0 to let NCCL choose",
+          options.name,
+          options.most_sms,
+          kMostSms);
   return options;
 }
 
-/// Returns the device. Throws std::logic_error if the calling thread captures: the memory of a
-/// communicator must not belong to a step.
-[[nodiscard]] msstream::detail::AnyDevice outside_captures(msstream::detail::AnyDevice device) {
+/// Throws std::logic_error if the calling thread captures: memory that outlives a step must not
+/// belong to it.
+void require_no_capture(msstream::detail::AnyDevice const& device, char const* what) {
   if (msstream::detail::OpenCapture::current(*device.context()) != nullptr) {
-    throw std::logic_error("a communicator is made inside a capture; make it before");
+    throw std::logic_error(fmt::format("{} is made inside a capture; make it before", what));
   }
+}
+[[nodiscard]] msstream::detail::AnyDevice outside_captures(msstream::detail::AnyDevice device) {
+  require_no_capture(device, "a communicator");
   return device;
 }
 
@@ -175,12 +190,12 @@ class CommunicatorsOfDevice {
 
 CommunicatorState::CommunicatorState(msstream::detail::AnyDevice device,
                                      World const& world,
-                                     NameAndTimeout const& options,
+                                     CommunicatorSettings const& options,
                                      std::source_location made_at)
     : device_(outside_captures(std::move(device))),
       world_(world),
       name_(checked(options).name),
-      group_(StreamGroup::make(device_.context(), -1, group_options(name_))),
+      group_(StreamGroup::make(device_.context(), -1, group_options(options))),
       order_(device_.state(), DType::uint8, Shape{1}),
       order_in_captures_(
           device_.state()->attachment<CommunicatorsOfDevice>().order_in_captures(device_.state())),
@@ -299,9 +314,37 @@ std::vector<std::string> CommunicatorState::exchange(std::string const& own) {
   }
 }
 
+AnyTensor CommunicatorState::symmetric_tensor(DType dtype, Shape const& shape) {
+  require_no_capture(device_, "a symmetric tensor");
+  auto const texts = exchange(fmt::format("{} of shape {}", name_of(dtype), shape));
+  for (std::size_t rank = 1; rank < texts.size(); ++rank) {
+    require(
+        texts[rank] == texts[0],
+        "symmetric_tensor() of communicator '{}': {} on rank 0, and {} on rank {}; expected the "
+        "same on all ranks",
+        name_,
+        texts[0],
+        texts[rank],
+        rank);
+  }
+  auto const bytes = static_cast<std::size_t>(shape.count()) * bytes_of(dtype);
+  std::shared_ptr<void> memory;
+  try {
+    memory = told_->transport->symmetric_memory(bytes, told_->transport);
+  } catch (...) {
+    told_->is_told.store(true);
+    throw;
+  }
+  if (memory == nullptr) {
+    return {device_.state(), dtype, shape};
+  }
+  auto* const data = memory.get();
+  return {msstream::detail::adopt(device_.state(), data, bytes, std::move(memory)), dtype, shape};
+}
+
 AnyCommunicator::AnyCommunicator(msstream::detail::AnyDevice const& device,
                                  World const& world,
-                                 NameAndTimeout const& options,
+                                 CommunicatorSettings const& options,
                                  std::source_location made_at)
     : state_(new CommunicatorState(device, world, options, made_at), [](CommunicatorState* state) {
         // The destructor waits for the group, which work on a stream must not do.
@@ -319,6 +362,9 @@ std::string const& AnyCommunicator::name() const noexcept {
 }
 std::shared_ptr<StreamGroup> const& AnyCommunicator::group() const noexcept {
   return state_->group();
+}
+AnyTensor symmetric_tensor(AnyCommunicator const& communicator, DType dtype, Shape const& shape) {
+  return communicator.state().symmetric_tensor(dtype, shape);
 }
 void AnyCommunicator::synchronize() const {
   state_->synchronize();

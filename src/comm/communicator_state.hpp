@@ -32,7 +32,7 @@ class CommunicatorState {
  public:
   CommunicatorState(msstream::detail::AnyDevice device,
                     World const& world,
-                    NameAndTimeout const& options,
+                    CommunicatorSettings const& options,
                     std::source_location made_at);
   CommunicatorState(CommunicatorState const&) = delete;
   CommunicatorState& operator=(CommunicatorState const&) = delete;
@@ -52,6 +52,9 @@ class CommunicatorState {
   order::Position issue(Part const& part,
                         msstream::detail::AnyUses const* read,
                         msstream::detail::AnyUses& written);
+  /// Returns a tensor in memory that collectives of the communicator reach on all ranks; see
+  /// symmetric_tensor().
+  [[nodiscard]] msstream::detail::AnyTensor symmetric_tensor(DType dtype, Shape const& shape);
   void synchronize();
   [[nodiscard]] std::vector<std::string> exchange(std::string const& own);
   /// See AnyCommunicator::give_up().

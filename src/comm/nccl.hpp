@@ -3,7 +3,8 @@
 
 #include "comm/transport.hpp"
 
-#include <chrono>
+#include <msstream/comm/detail/any_communicator.hpp>
+
 #include <memory>
 
 namespace msstream::comm::detail {
@@ -19,6 +20,6 @@ class Peers;
 [[nodiscard]] std::shared_ptr<Transport> make_nccl(
     std::shared_ptr<msstream::detail::Backend> runtime,
     std::shared_ptr<Peers> peers,
-    std::chrono::nanoseconds timeout);
+    CommunicatorSettings const& settings);
 
 }  // namespace msstream::comm::detail

@@ -6,6 +6,7 @@
 #include <msstream/runtime/detail/backend.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,13 @@ class Transport {
   /// Returns the texts that all ranks pass, in the order of the ranks. Blocks the host until all
   /// ranks have called it; throws the failure of the communicator.
   [[nodiscard]] virtual std::vector<std::string> exchange(std::string const& own) = 0;
+  /// Returns memory of the device that the ranks register with each other, or null if memory of any
+  /// kind serves the collectives as well. All ranks call it alike, and it blocks the host until
+  /// they have. `self` is this transport.
+  [[nodiscard]] virtual std::shared_ptr<void> symmetric_memory(
+      std::size_t /*bytes*/, std::shared_ptr<Transport> const& /*self*/) {
+    return nullptr;
+  }
   /// Throws the failure of the communicator, if there is one. `issued` is the collective that is
   /// about to be issued, if any, for a message that else would name none.
   virtual void rethrow_failure(Part const* issued) = 0;

@@ -42,6 +42,9 @@ class StreamPool {
     require(options.sm_partitions >= 1 && options.sm_partitions <= 256,
             "StreamPool: {} partitions of the multiprocessors; expected 1 to 256",
             options.sm_partitions);
+    require(options.spared_sms >= 0 && options.spared_sms <= 1024,
+            "StreamPool: {} spared multiprocessors; expected 0 to 1024",
+            options.spared_sms);
     require(options.launch_thread_count == 0 || options.launch_threads == LaunchThreads::shared,
             "StreamPool: launch_thread_count is for launch_threads = shared; per_group means one "
             "thread a group");
@@ -68,7 +71,7 @@ class StreamPool {
       StreamGroupOptions const group_options{
           .merge_streams = options.merge_streams,
           .priority = options.priority,
-          .partition = {i % options.sm_partitions, options.sm_partitions},
+          .partition = {i % options.sm_partitions, options.sm_partitions, options.spared_sms},
           .libraries = options.libraries};
       groups_.push_back(
           StreamGroup::make(context, i, group_options, per_group ? make_launcher(1) : shared));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fake_call.hpp"
+#include "driver_call.hpp"
+#include "fake_green_contexts.hpp"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
-
-#include <fmt/core.h>
 
 #include <array>
 #include <cstddef>
@@ -14,20 +13,6 @@
 
 namespace fake_cuda {
 namespace {
-
-/// Counts a call of a fake driver function, and runs its implementation `body(device)`. Reports a
-/// misuse by the library if the result is CUDA_ERROR_INVALID_VALUE.
-template <class Body>
-CUresult driver_call(char const* name, Body&& body) {
-  auto code = CUDA_ERROR_LAUNCH_FAILED;
-  call(name, [&](FakeDevice& device) {
-    code = body(device);
-    return code == CUDA_ERROR_INVALID_VALUE
-               ? device.misuse(fmt::format("{} with a wrong argument", name), cudaErrorInvalidValue)
-               : cudaSuccess;
-  });
-  return code;
-}
 
 CUresult get_attribute(int* value, CUdevice_attribute attribute, CUdevice) {
   return driver_call("cuDeviceGetAttribute", [&](FakeDevice&) {
@@ -121,6 +106,12 @@ cudaError_t cudaGetDriverEntryPointByVersion(char const* name,
                                   entry("cuMemMap", map),
                                   entry("cuMemUnmap", unmap),
                                   entry("cuMemSetAccess", set_access),
+                                  entry("cuDeviceGetDevResource", get_dev_resource),
+                                  entry("cuDevSmResourceSplitByCount", split_by_count),
+                                  entry("cuDevResourceGenerateDesc", generate_desc),
+                                  entry("cuGreenCtxCreate", create_green_context),
+                                  entry("cuGreenCtxDestroy", destroy_green_context),
+                                  entry("cuGreenCtxStreamCreate", create_green_stream),
                                   entry("cuGetErrorString", error_string)};
   return call("cudaGetDriverEntryPointByVersion", [&](FakeDevice&) {
     *function = nullptr;

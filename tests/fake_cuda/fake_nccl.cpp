@@ -21,6 +21,7 @@ struct Clique {
   int size = 0;
   int arrived = 0;
   std::map<std::string, int> connecting;  ///< ranks at the first collective of each kind
+  std::vector<std::size_t> window_bytes;  ///< of the n-th window of each rank
 };
 
 struct ncclComm {
@@ -31,6 +32,9 @@ struct ncclComm {
   bool has_ended = false;
   int calls_in_progress = 0;
   std::set<std::string> connected;
+  std::size_t window_count = 0;  ///< also those that have ended
+  std::set<ncclWindow_t> windows;
+  std::pair<int, int> blocks_and_policy;
 };
 
 namespace fake_nccl {
@@ -106,6 +110,12 @@ ncclResult_t collective(char const* name, ncclComm_t comm, cudaStream_t stream) 
   return device.enqueue(stream, [] {}) == cudaSuccess ? ncclSuccess : ncclSystemError;
 }
 
+[[nodiscard]] bool owns(void const* memory, std::size_t bytes) {
+  auto& device = fake_cuda::FakeDevice::instance();
+  std::lock_guard const guard(device.mutex);
+  return device.owns(memory, bytes, fake_cuda::MemoryKind::device);
+}
+
 /// Ends a communicator when no graph and no call uses it.
 void end(State& all, Lock& lock, ncclComm& comm) {
   ++all.ending;
@@ -132,6 +142,22 @@ std::uint64_t calls(std::string_view name) {
   Lock const lock(all.mutex);
   auto const found = all.calls.find(name);
   return found != all.calls.end() ? found->second : 0;
+}
+
+int windows() {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  std::size_t count = 0;
+  for (auto const& comm : all.comms) {
+    count += comm->has_ended ? 0 : comm->windows.size();
+  }
+  return static_cast<int>(count);
+}
+
+std::pair<int, int> blocks_and_policy() {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  return all.comms.back()->blocks_and_policy;
 }
 
 std::vector<std::string> take_misuses() {
@@ -232,6 +258,7 @@ ncclResult_t ncclCommInitRankConfig(
   *comm = all.comms.back().get();
   (*comm)->clique = own;
   (*comm)->rank = rank;
+  (*comm)->blocks_and_policy = {config->maxCTAs, config->CTAPolicy};
   return ncclSuccess;
 }
 
@@ -279,6 +306,51 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   fake_nccl::Lock const lock(all.mutex);
   *error = ncclSuccess;
   return fake_nccl::begin(all, "ncclCommGetAsyncError", comm);
+}
+
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
+  return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclSystemError;
+}
+ncclResult_t ncclMemFree(void* memory) {
+  return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclSystemError;
+}
+ncclResult_t ncclCommWindowRegister(
+    ncclComm_t comm, void* memory, std::size_t bytes, ncclWindow_t* window, int flags) {
+  bool const is_owned = fake_nccl::owns(memory, bytes);
+  auto& all = fake_nccl::state();
+  fake_nccl::Lock lock(all.mutex);
+  constexpr char const* kName = "ncclCommWindowRegister";
+  if (auto const result = fake_nccl::begin(all, kName, comm); result != ncclSuccess) {
+    return result;
+  }
+  if (!is_owned || flags != NCCL_WIN_COLL_SYMMETRIC) {
+    return fake_nccl::misuse(all, fmt::format("{} of other memory, or not symmetric", kName));
+  }
+  auto& sizes = comm->clique->window_bytes;
+  auto const number = comm->window_count++;
+  if (number == sizes.size()) {
+    sizes.push_back(bytes);
+  } else if (sizes.at(number) != bytes) {
+    return fake_nccl::misuse(all,
+                             fmt::format("{} of {} and {} bytes", kName, sizes[number], bytes));
+  }
+  ++comm->calls_in_progress;
+  auto const result = fake_nccl::connect(all, lock, fmt::format("{} {}", kName, number), *comm);
+  --comm->calls_in_progress;
+  all.changed.notify_all();
+  if (result == ncclSuccess) {
+    *window = reinterpret_cast<ncclWindow_t>(number + 1);
+    comm->windows.insert(*window);
+  }
+  return result;
+}
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  auto& all = fake_nccl::state();
+  fake_nccl::Lock const lock(all.mutex);
+  auto const result = fake_nccl::begin(all, "ncclCommWindowDeregister", comm);
+  return result != ncclSuccess || comm->windows.erase(window) == 1
+             ? result
+             : fake_nccl::misuse(all, "ncclCommWindowDeregister of no window");
 }
 
 char const* ncclGetErrorString(ncclResult_t result) {

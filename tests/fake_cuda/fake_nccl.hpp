@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 /// A fake NCCL for machines without GPUs, whose ranks are threads of the process with one fake
@@ -18,8 +19,16 @@ namespace fake_nccl {
 /// Returns the number of calls of a function since the program began.
 [[nodiscard]] std::uint64_t calls(std::string_view name);
 
+/// Returns the number of windows that the communicators which have not ended have.
+[[nodiscard]] int windows();
+
+/// Returns the most thread blocks of kernels, and the policy for thread blocks, that the newest
+/// communicator was given.
+[[nodiscard]] std::pair<int, int> blocks_and_policy();
+
 /// Returns the violations of NCCL's rules since the last call, one sentence each: calls with a
-/// communicator that has ended, and communicators that do not block.
+/// communicator that has ended, communicators that do not block, and windows of other memory than
+/// NCCL's or that differ between ranks.
 [[nodiscard]] std::vector<std::string> take_misuses();
 
 /// Lets the next collective of each kind of every communicator wait for the other ranks once more,

@@ -7,6 +7,8 @@
 
 #include <msstream/comm/collectives.hpp>
 
+#include <nccl.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -14,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace fake_cuda {
 namespace {
@@ -72,6 +75,79 @@ TEST_F(NcclTest, collectives_are_one_call_each_and_communicators_end) {
     EXPECT_GE(fake_nccl::calls("ncclAllReduce") - before, 6U);
     EXPECT_EQ(fake_nccl::calls("ncclCommAbort"), 0U);
   });
+}
+
+TEST_F(NcclTest, gets_the_blocks_and_the_policy_that_options_choose) {
+  ms::comm::run_as_threads(2, [](World const& world) {
+    Device const device;
+    Communicator const own(device, world, {.most_sms = 16, .copy_engines = true});
+    EXPECT_EQ(fake_nccl::blocks_and_policy(), std::pair(16, NCCL_CTA_POLICY_ZERO));
+    Communicator const other(device, world, {.name = "other"});
+    ms::comm::barrier(other);
+    other.synchronize();
+    ncclConfig_t const unset = NCCL_CONFIG_INITIALIZER;
+    EXPECT_EQ(fake_nccl::blocks_and_policy(), std::pair(unset.maxCTAs, unset.CTAPolicy));
+  });
+}
+
+TEST_F(NcclTest, settings_that_differ_between_ranks_are_told_to_all) {
+  std::array<std::string, 2> messages;
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    Device const device;
+    messages.at(static_cast<std::size_t>(world.rank())) = message_of(
+        [&] { Communicator const own(device, world, {.most_sms = 8 + 8 * world.rank()}); });
+  });
+  fake_nccl::end_constructors();
+  constexpr char const* kWhy =
+      "most_sms of 16, copy_engines false; expected those of rank 0: most_sms of 8, copy_engines "
+      "false";
+  EXPECT_THAT(messages[1], HasSubstr(kWhy));
+  EXPECT_THAT(messages[0], AllOf(HasSubstr("rank 1 is lost"), HasSubstr(kWhy)));
+}
+
+TEST_F(NcclTest, symmetric_tensors_are_registered_until_they_end) {
+  ms::comm::run_as_threads(2, [](World const& world) {
+    Device const device;
+    std::optional<Communicator> own(communicator(device, world));
+    std::optional<ms::Tensor<float, ms::Cuda>> longer;
+    {
+      auto const input = ms::comm::symmetric_tensor<float>(*own, {4});
+      longer.emplace(ms::comm::symmetric_tensor<float>(*own, {2, 4}));
+      auto const none = ms::comm::symmetric_tensor<float>(*own, {0, 4});
+      EXPECT_EQ(none.count(), 0);
+      ms::fill_bytes(input, 0);
+      ms::comm::all_gather(*own, input, *longer);
+      ms::comm::barrier(*own);
+      own->synchronize();
+      EXPECT_GE(fake_nccl::windows(), 2);
+    }
+    static_cast<void>(own->exchange("both have dropped one"));
+    EXPECT_EQ(fake_nccl::windows(), 2);
+    static_cast<void>(own->exchange("both have looked"));
+    own.reset();
+    EXPECT_EQ(ms::to_host(longer->rows(0, 1)).size(), 4U) << "outlives its communicator";
+  });
+  EXPECT_EQ(fake_nccl::calls("ncclCommWindowDeregister"), 2U);
+  EXPECT_EQ(fake_nccl::calls("ncclCommWindowRegister"), 4U);
+}
+
+TEST_F(NcclTest, a_registration_that_fails_is_told_to_all_ranks) {
+  std::array<std::string, 2> messages;
+  std::atomic<int> made{0};
+  fake_nccl::FailingCall const failing("ncclCommWindowRegister", 1);
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    Device const device;
+    auto const own = communicator(device, world);
+    messages.at(static_cast<std::size_t>(world.rank())) =
+        message_of([&] { static_cast<void>(ms::comm::symmetric_tensor<float>(own, {4})); });
+    made.fetch_add(1);
+    while (made.load() < 2) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(ms::to_host(ms::zeros<float>(device, {4})).size(), 4U) << "the device stays usable";
+  });
+  EXPECT_THAT(messages[1], HasSubstr("symmetric_tensor(): NCCL: an error of the fake NCCL"));
+  EXPECT_THAT(messages[0], AllOf(HasSubstr("rank 1"), HasSubstr("symmetric_tensor()")));
 }
 
 TEST_F(NcclTest, a_rank_whose_constructor_fails_ends_those_of_the_others) {

@@ -146,6 +146,22 @@ TEST_F(SmPartitions, operations_on_different_parts_are_ordered_as_any) {
   }
 }
 
+TEST_F(SmPartitions, spared_multiprocessors_are_left_by_all_groups) {
+  auto const all = used_by(pool(1, 1)[0]);
+  StreamPool<Cuda> const sparing(
+      device(), {.groups = 3, .merge_streams = true, .sm_partitions = 2, .spared_sms = 16});
+  Multiprocessors used;
+  for (int group = 0; group < 3; ++group) {
+    auto const own = used_by(sparing[group]);
+    EXPECT_FALSE(own.empty());
+    used.insert(own.begin(), own.end());
+  }
+  EXPECT_LE(used.size() + 16, all.size());
+  EXPECT_TRUE(std::ranges::includes(all, used));
+  StreamPool<Cuda> const one(device(), {.groups = 1, .spared_sms = 1});
+  EXPECT_LT(used_by(one[0]).size(), all.size());
+}
+
 TEST_F(SmPartitions, more_parts_than_there_are_is_an_error_that_says_how_many) {
   try {
     static_cast<void>(pool(1, 256));

@@ -175,7 +175,8 @@ class PoolEnvironment : public ::testing::Test {
                              "MSSTREAM_MERGE_STREAMS",
                              "MSSTREAM_LAUNCH_THREADS",
                              "MSSTREAM_LAUNCH_THREAD_COUNT",
-                             "MSSTREAM_SM_PARTITIONS"}) {
+                             "MSSTREAM_SM_PARTITIONS",
+                             "MSSTREAM_SPARED_SMS"}) {
       unsetenv(name);
     }
   }
@@ -187,12 +188,14 @@ TEST_F(PoolEnvironment, sets_what_code_does_not) {
   setenv("MSSTREAM_LAUNCH_THREADS", "shared", 1);
   setenv("MSSTREAM_LAUNCH_THREAD_COUNT", "2", 1);
   setenv("MSSTREAM_SM_PARTITIONS", "3", 1);
+  setenv("MSSTREAM_SPARED_SMS", "16", 1);
   StreamPoolOptions const from_environment;
   EXPECT_EQ(from_environment.groups, 6);
   EXPECT_TRUE(from_environment.merge_streams);
   EXPECT_EQ(from_environment.launch_threads, LaunchThreads::shared);
   EXPECT_EQ(from_environment.launch_thread_count, 2);
   EXPECT_EQ(from_environment.sm_partitions, 3);
+  EXPECT_EQ(from_environment.spared_sms, 16);
   StreamPoolOptions const from_code{.groups = 3};
   EXPECT_EQ(from_code.groups, 3);
   EXPECT_TRUE(from_code.merge_streams);
@@ -202,7 +205,8 @@ TEST_F(PoolEnvironment, names_the_variable_that_is_wrong) {
   for (auto const* name : {"MSSTREAM_STREAM_GROUPS",
                            "MSSTREAM_LAUNCH_THREADS",
                            "MSSTREAM_LAUNCH_THREAD_COUNT",
-                           "MSSTREAM_SM_PARTITIONS"}) {
+                           "MSSTREAM_SM_PARTITIONS",
+                           "MSSTREAM_SPARED_SMS"}) {
     setenv(name, "many", 1);
     try {
       StreamPoolOptions const options;

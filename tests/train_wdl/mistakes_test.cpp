@@ -137,6 +137,7 @@ TEST_F(TrainWdlMistakes, bad_variables_are_named_before_any_work) {
       {"MSSTREAM_LAUNCH_SPIN_US=x",
        "MSSTREAM_LAUNCH_SPIN_US: expected an integer from -1 to 1000000, found 'x'"},
       {"MSSTREAM_SM_PARTITIONS=0", "MSSTREAM_SM_PARTITIONS: expected an integer from 1 to 256"},
+      {"MSSTREAM_SPARED_SMS=-1", "MSSTREAM_SPARED_SMS: expected an integer from 0 to 1024"},
       {"MSSTREAM_HOST_KERNEL_THREADS=0", "MSSTREAM_HOST_KERNEL_THREADS: expected an integer"},
       {"MSSTREAM_WORKSPACE_BYTES=1 MB", "MSSTREAM_WORKSPACE_BYTES: expected an integer"},
       {"MSSTREAM_MATMUL_PRECISION=half", "MSSTREAM_MATMUL_PRECISION: expected one of"},

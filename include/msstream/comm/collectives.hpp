@@ -20,6 +20,20 @@
 /// replay.
 namespace msstream::comm {
 
+/// Returns a tensor whose elements are undefined, in memory that the communicator's ranks register
+/// with each other, so that collectives of this communicator on the whole tensor or on parts at the
+/// same place on all ranks may use CommunicatorOptions::copy_engines; on other runtimes, in memory
+/// of the device. The memory comes from the driver, and not from the device's allocator. Blocks the
+/// host until all ranks have called it. Throws std::invalid_argument on all ranks if their shapes
+/// or element types differ, the failure of the communicator, std::logic_error in a capture, and
+/// std::runtime_error if NCCL fails, which ends the communicator.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> symmetric_tensor(Communicator<R> const& communicator,
+                                            Shape const& shape) {
+  return {msstream::detail::OfKnownType(),
+          detail::symmetric_tensor(communicator.any(), dtype_of<T>, shape)};
+}
+
 /// Combines the tensors of all ranks, element by element, and gives every rank the result in the
 /// place of its tensor. The elements are combined in the order of the ranks, so that the bits are
 /// the same in every run and on every rank.

@@ -5,6 +5,7 @@
 #include <msstream/comm/detail/any_communicator.hpp>
 #include <msstream/comm/world.hpp>
 #include <msstream/memory/device.hpp>
+#include <msstream/runtime/runtime.hpp>
 #include <msstream/stream/stream_group.hpp>
 
 #include <chrono>
@@ -30,6 +31,15 @@ struct CommunicatorOptions {
   /// How long a rank waits for the others in the constructor and in each collective.
   std::chrono::nanoseconds timeout =
       std::chrono::seconds(env::integer("MSSTREAM_COMM_TIMEOUT_S", 30, 1, 1'000'000));
+  /// The priority of the communicator's stream. With high, blocks of NCCL's kernels come before
+  /// those of other work that wait for a multiprocessor.
+  StreamPriority priority = StreamPriority::normal;
+  /// Between GPUs, the most multiprocessors on which a kernel of NCCL runs, 1 to 64; 0: NCCL
+  /// chooses. StreamPoolOptions::spared_sms leaves as many free. The same on all ranks.
+  int most_sms = 0;
+  /// Between GPUs, whether all-gather and all-to-all of symmetric_tensor() run on copy engines and
+  /// take no multiprocessor, where NCCL can do so. Needs NCCL 2.28. The same on all ranks.
+  bool copy_engines = false;
 };
 
 /// One rank's end of the collectives between all ranks of a world, with a stream group of its own.
@@ -59,7 +69,14 @@ class Communicator {
                         World const& world = {},
                         CommunicatorOptions const& options = {},
                         std::source_location made_at = std::source_location::current())
-      : body_(device.engine(), world, {options.name, options.timeout}, made_at) {}
+      : body_(device.engine(),
+              world,
+              {options.name,
+               options.timeout,
+               options.priority,
+               options.most_sms,
+               options.copy_engines},
+              made_at) {}
 
   [[nodiscard]] int rank() const noexcept { return body_.rank(); }
   [[nodiscard]] int size() const noexcept { return body_.size(); }

@@ -7,19 +7,20 @@
 
 namespace msstream {
 
-/// Part number `index` of `parts` equal parts of a device's multiprocessors. With `parts` = 1, all
-/// multiprocessors.
+/// Part number `index` of `parts` equal parts of a device's multiprocessors, of which `spared` are
+/// in no part. With `parts` = 1 and `spared` = 0, all multiprocessors.
 struct SmPartition {
   int index = 0;
   int parts = 1;
+  int spared = 0;
 
-  [[nodiscard]] bool is_all() const noexcept { return parts == 1; }
+  [[nodiscard]] bool is_all() const noexcept { return parts == 1 && spared == 0; }
 };
 
 /// A runtime that can restrict a stream's kernels to a part of the device's multiprocessors. Copies
 /// are not restricted, because they use no multiprocessors. Work captured from such a stream keeps
 /// to its part wherever it is replayed. A part has as many multiprocessors as the device can split
-/// off, and some multiprocessors may be in no part.
+/// off, so more than the spared ones may be in no part.
 ///
 /// - most_sm_parts: returns the number of parts into which the device can be split; 1 if it cannot.
 /// - create_stream: throws std::invalid_argument for a part that the device does not have.

@@ -35,6 +35,9 @@ struct StreamPoolOptions {
   /// group i run on part i mod `sm_partitions`; with 1, on all multiprocessors. Has no effect on a
   /// runtime without multiprocessors.
   int sm_partitions = static_cast<int>(env::integer("MSSTREAM_SM_PARTITIONS", 1, 1, 256));
+  /// The least number of multiprocessors that kernels of the groups leave to others, such as the
+  /// collectives of a communicator. Has no effect on a runtime without multiprocessors.
+  int spared_sms = static_cast<int>(env::integer("MSSTREAM_SPARED_SMS", 0, 0, 1024));
   LaunchThreads launch_threads = env::choice("MSSTREAM_LAUNCH_THREADS",
                                              LaunchThreads::none,
                                              {{"none", LaunchThreads::none},

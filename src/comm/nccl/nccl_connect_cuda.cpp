@@ -51,6 +51,8 @@ struct Lane {
 struct Connecting {
   NcclCalls calls;
   ncclUniqueId id{};
+  int most_sms = 0;
+  bool copy_engines = false;
   std::shared_ptr<Backend> runtime;
   std::atomic<ncclComm_t> comm{nullptr};
   std::atomic<bool> is_given_up{false};
@@ -97,6 +99,14 @@ void connect_on_this_thread(Connecting& with) {
   with.runtime->make_current();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
+  if (with.most_sms != 0) {
+    config.maxCTAs = with.most_sms;
+  }
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+  if (with.copy_engines) {
+    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  }
+#endif
   auto const result =
       ncclCommInitRankConfig(&with.calls.comm, with.calls.size, with.id, with.calls.rank, &config);
   if (result != ncclSuccess) {
@@ -120,18 +130,25 @@ void connect_for(std::shared_ptr<Connecting> const& with) {
   with->done.set_value();
 }
 
-/// Returns the id that rank 0 makes.
-[[nodiscard]] ncclUniqueId shared_id(Peers& peers) {
+/// Returns the id that rank 0 makes. Throws std::runtime_error if the settings of rank 0 differ
+/// from those of this rank.
+[[nodiscard]] ncclUniqueId shared_id(Peers& peers, CommunicatorSettings const& settings) {
   ncclUniqueId id{};
+  auto const own =
+      fmt::format("most_sms of {}, copy_engines {}", settings.most_sms, settings.copy_engines);
   std::string text;
   if (peers.rank() == 0) {
     if (auto const result = ncclGetUniqueId(&id); result != ncclSuccess) {
       throw std::runtime_error("ncclGetUniqueId: " + text_of(result, nullptr));
     }
     text.assign(id.internal, sizeof(id.internal));
+    text += own;
   }
   text = peers.share(text);
   std::memcpy(id.internal, text.data(), std::min(text.size(), sizeof(id.internal)));
+  if (auto const first = text.substr(std::min(text.size(), sizeof(id.internal))); first != own) {
+    throw std::runtime_error(fmt::format("{}; expected those of rank 0: {}", own, first));
+  }
   return id;
 }
 
@@ -157,12 +174,15 @@ bool ends_within(std::chrono::nanoseconds longest, std::function<void()> functio
 void connect(NcclCalls& calls,
              std::shared_ptr<Backend> const& runtime,
              Peers& peers,
+             CommunicatorSettings const& settings,
              std::chrono::steady_clock::time_point deadline) {
   constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
   constexpr auto kToGiveUp = std::chrono::milliseconds(500);
   auto const with = std::make_shared<Connecting>();
   with->calls = calls;
-  with->id = shared_id(peers);
+  with->id = shared_id(peers, settings);
+  with->most_sms = settings.most_sms;
+  with->copy_engines = settings.copy_engines;
   with->runtime = runtime;
   auto done = with->done.get_future();
   std::thread([with] { connect_for(with); }).detach();

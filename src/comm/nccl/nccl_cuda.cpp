@@ -10,6 +10,8 @@
 
 #if MSSTREAM_NCCL
 
+#include <msstream/base/detail/require.hpp>
+
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -20,6 +22,7 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -50,14 +53,14 @@ class Nccl final : public PeersTransport<Peers> {
  public:
   Nccl(std::shared_ptr<msstream::detail::Backend> runtime,
        std::shared_ptr<Peers> peers,
-       std::chrono::nanoseconds timeout)
-      : PeersTransport(std::move(peers), timeout), runtime_(std::move(runtime)) {
+       CommunicatorSettings const& settings)
+      : PeersTransport(std::move(peers), settings.timeout), runtime_(std::move(runtime)) {
     runtime_->make_current();
     calls_ = {.rank = peers_->rank(),
               .size = peers_->size(),
               .scratch = static_cast<std::byte*>(runtime_->allocate_device(scratch_bytes()))};
     try {
-      connect(calls_, runtime_, *peers_, deadline_after(timeout_) + kForConnections);
+      connect(calls_, runtime_, *peers_, settings, deadline_after(timeout_) + kForConnections);
     } catch (std::exception const& error) {
       runtime_->free_device(calls_.scratch, scratch_bytes());
       if (peers_->has_failed()) {
@@ -101,6 +104,35 @@ class Nccl final : public PeersTransport<Peers> {
       throw std::runtime_error(why);
     }
   }
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+  std::shared_ptr<void> symmetric_memory(std::size_t bytes,
+                                         std::shared_ptr<Transport> const& self) override {
+    std::lock_guard const guard(mutex_);
+    peers_->rethrow_failure(nullptr);
+    if (calls_.comm == nullptr || bytes == 0) {
+      return nullptr;
+    }
+    runtime_->make_current();
+    Window window;
+    called_at_.store(std::chrono::steady_clock::now());
+    auto result = ncclMemAlloc(&window.memory, bytes);
+    if (result == ncclSuccess) {
+      result = ncclCommWindowRegister(
+          calls_.comm, window.memory, bytes, &window.handle, NCCL_WIN_COLL_SYMMETRIC);
+    }
+    called_at_.store(kNever);
+    if (result != ncclSuccess) {
+      auto const why = failure_text("symmetric_tensor(): " + text_of(result, calls_.comm));
+      if (window.memory != nullptr) {
+        static_cast<void>(ncclMemFree(window.memory));
+      }
+      peers_->lose(peers_->rank(), why);
+      throw std::runtime_error(why);
+    }
+    return {window.memory, [self, this, window](void*) { release(window); }};
+  }
+#endif
 
   void leave() noexcept override {
     end_if_failed();  // NCCL finishes only a communicator that is sound
@@ -162,6 +194,30 @@ class Nccl final : public PeersTransport<Peers> {
     peers_->lose(peers_->rank(), failure_text("a collective: " + text_of(state, calls_.comm)));
   }
 
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+  /// Memory that NCCL has allocated, and its registration.
+  struct Window {
+    void* memory = nullptr;
+    ncclWindow_t handle = nullptr;
+  };
+
+  /// Frees memory that no collective uses. A communicator that ends forgets its registrations.
+  void release(Window const& window) noexcept {
+    if (home_.is_left()) {
+      return;
+    }
+    try {
+      std::lock_guard const guard(mutex_);
+      runtime_->make_current();
+      if (calls_.comm != nullptr) {
+        static_cast<void>(ncclCommWindowDeregister(calls_.comm, window.handle));
+      }
+      static_cast<void>(ncclMemFree(window.memory));
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the GPU is not usable any more
+    }
+  }
+#endif
+
   /// Ends the collectives in flight, and the communicator. Calls nothing of CUDA before the
   /// collectives have been told to end.
   void abort() noexcept {
@@ -222,8 +278,15 @@ bool has_nccl() noexcept {
 
 std::shared_ptr<Transport> make_nccl(std::shared_ptr<msstream::detail::Backend> runtime,
                                      std::shared_ptr<Peers> peers,
-                                     std::chrono::nanoseconds timeout) {
-  return std::make_shared<Nccl>(std::move(runtime), std::move(peers), timeout);
+                                     CommunicatorSettings const& settings) {
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
+  msstream::detail::require(!settings.copy_engines,
+                            "communicator '{}': copy_engines needs NCCL 2.28; the build has {}.{}",
+                            settings.name,
+                            NCCL_MAJOR,
+                            NCCL_MINOR);
+#endif
+  return std::make_shared<Nccl>(std::move(runtime), std::move(peers), settings);
 }
 
 }  // namespace msstream::comm::detail
@@ -238,7 +301,7 @@ bool has_nccl() noexcept {
 
 std::shared_ptr<Transport> make_nccl(std::shared_ptr<msstream::detail::Backend> /*runtime*/,
                                      std::shared_ptr<Peers> /*peers*/,
-                                     std::chrono::nanoseconds /*timeout*/) {
+                                     CommunicatorSettings const& /*settings*/) {
   throw std::logic_error("this build has no NCCL");
 }
 

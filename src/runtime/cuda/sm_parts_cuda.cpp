@@ -42,7 +42,7 @@ CudaSmParts::CudaSmParts(int ordinal) : ordinal_(ordinal) {
 }
 
 CudaSmParts::~CudaSmParts() {
-  for (auto const& [parts, contexts] : contexts_) {
+  for (auto const& [split, contexts] : contexts_) {
     for (auto* const context : contexts) {
       calls_.destroy(context);
     }
@@ -60,10 +60,14 @@ CUstream CudaSmParts::create_stream(SmPartition partition, int level) {
           partition.index,
           partition.parts,
           partition.parts - 1);
+  require(partition.spared == 0 || most_ > 1,
+          "cuda runtime: {} spared multiprocessors; expected 0, since this device, or its driver, "
+          "cannot split them",
+          partition.spared);
   std::lock_guard const guard(mutex_);
-  auto& contexts = contexts_[partition.parts];
+  auto& contexts = contexts_[{partition.parts, partition.spared}];
   if (contexts.empty()) {
-    contexts = make(partition.parts);
+    contexts = make(partition);
   }
   CUstream stream = nullptr;
   check(calls_.create_stream(&stream,
@@ -88,28 +92,32 @@ CUdevResource CudaSmParts::all() const {
   return device;
 }
 
-/// Returns the maximum number of parts into which the device's multiprocessors can be split, if
-/// each part has at least `multiprocessors` of them.
-unsigned CudaSmParts::parts_of(unsigned multiprocessors) const {
+std::vector<CUdevResource> CudaSmParts::split(unsigned parts, unsigned spared) const {
   auto const device = all();
-  unsigned parts = 0;
-  check(calls_.split(nullptr, &parts, &device, nullptr, 0, multiprocessors),
-        "cuDevSmResourceSplitByCount");
-  return parts;
+  auto const most = device.sm.smCount > spared ? (device.sm.smCount - spared) / parts : 0;
+  // Tries smaller parts until they fit, because the device rounds a size up to one that it has.
+  for (auto each = most; each > 0; --each) {
+    std::vector<CUdevResource> made(parts);
+    CUdevResource rest{};
+    auto count = parts;
+    check(calls_.split(made.data(), &count, &device, &rest, 0, each),
+          "cuDevSmResourceSplitByCount");
+    if (count == parts && rest.sm.smCount >= spared) {
+      return made;
+    }
+  }
+  return {};
 }
 
-std::vector<CUgreenCtx> CudaSmParts::make(int count) const {
-  auto const device = all();
-  auto parts = static_cast<unsigned>(count);
-  auto each = device.sm.smCount / parts;
-  // Reduces the requested size of a part until the parts fit, because the device rounds the size up
-  // to one that it supports.
-  while (each > 1 && parts_of(each) < parts) {
-    --each;
-  }
-  std::vector<CUdevResource> split(parts);
-  check(calls_.split(split.data(), &parts, &device, nullptr, 0, each),
-        "cuDevSmResourceSplitByCount");
+std::vector<CUgreenCtx> CudaSmParts::make(SmPartition partition) const {
+  auto split =
+      this->split(static_cast<unsigned>(partition.parts), static_cast<unsigned>(partition.spared));
+  require(!split.empty(),
+          "cuda runtime: {} spared multiprocessors and {} parts of the others; the device has {}, "
+          "too few for that",
+          partition.spared,
+          partition.parts,
+          all().sm.smCount);
   std::vector<CUgreenCtx> contexts;
   contexts.reserve(split.size());
   try {

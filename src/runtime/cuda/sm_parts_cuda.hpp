@@ -7,6 +7,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace msstream::detail {
@@ -42,14 +43,17 @@ class CudaSmParts {
  private:
   void check(CUresult code, char const* call) const;
   [[nodiscard]] CUdevResource all() const;
-  [[nodiscard]] unsigned parts_of(unsigned multiprocessors) const;
-  [[nodiscard]] std::vector<CUgreenCtx> make(int parts) const;
+  /// Splits the multiprocessors into `parts` equal ones, as large as can be if `spared` remain.
+  /// Empty if they are too few.
+  [[nodiscard]] std::vector<CUdevResource> split(unsigned parts, unsigned spared) const;
+  [[nodiscard]] std::vector<CUgreenCtx> make(SmPartition partition) const;
 
   int ordinal_;
   GreenContextCalls calls_{};
   int most_ = 1;
   std::mutex mutex_;
-  std::map<int, std::vector<CUgreenCtx>> contexts_;  ///< the contexts for each number of parts
+  /// The contexts for each number of parts and of spared multiprocessors.
+  std::map<std::pair<int, int>, std::vector<CUgreenCtx>> contexts_;
 };
 
 }  // namespace msstream::detail

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
+#include <msstream/base/shape.hpp>
 #include <msstream/comm/reduction.hpp>
 #include <msstream/memory/detail/any_device.hpp>
 #include <msstream/order/position.hpp>
+#include <msstream/runtime/runtime.hpp>
 #include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <chrono>
@@ -24,9 +27,13 @@ using msstream::detail::AnyTensor;
 
 class CommunicatorState;
 
-struct NameAndTimeout {
+/// See CommunicatorOptions.
+struct CommunicatorSettings {
   std::string name;
   std::chrono::nanoseconds timeout;
+  StreamPriority priority = StreamPriority::normal;
+  int most_sms = 0;
+  bool copy_engines = false;
 };
 
 /// The implementation of Communicator<R>, compiled once for all runtimes.
@@ -34,7 +41,7 @@ class AnyCommunicator {
  public:
   AnyCommunicator(msstream::detail::AnyDevice const& device,
                   World const& world,
-                  NameAndTimeout const& options,
+                  CommunicatorSettings const& options,
                   std::source_location made_at);
 
   [[nodiscard]] int rank() const noexcept;
@@ -55,6 +62,10 @@ class AnyCommunicator {
  private:
   std::shared_ptr<CommunicatorState> state_;
 };
+
+[[nodiscard]] AnyTensor symmetric_tensor(AnyCommunicator const& communicator,
+                                         DType dtype,
+                                         Shape const& shape);
 
 // The implementations of the collectives, compiled once for all runtimes and element types.
 

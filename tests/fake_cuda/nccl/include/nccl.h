@@ -10,7 +10,9 @@
 /// are not NCCL's.
 
 #define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
-#define NCCL_VERSION_CODE NCCL_VERSION(2, 28, 0)
+#define NCCL_MAJOR 2
+#define NCCL_MINOR 28
+#define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, 0)
 #define NCCL_CONFIG_INITIALIZER \
   {}
 
@@ -18,9 +20,14 @@ using ncclComm_t = struct ncclComm*;
 struct ncclUniqueId {
   char internal[128];
 };
+using ncclWindow_t = struct ncclWindow_vidmem*;
 struct ncclConfig_t {
   int blocking = 1;
+  int maxCTAs = 0;
+  int CTAPolicy = 0;
 };
+#define NCCL_CTA_POLICY_ZERO 0x02
+#define NCCL_WIN_COLL_SYMMETRIC 0x01
 enum ncclResult_t { ncclSuccess, ncclInternalError, ncclSystemError, ncclInvalidArgument, ncclInProgress };
 enum ncclDataType_t { ncclFloat32, ncclFloat16, ncclBfloat16, ncclInt32, ncclInt64, ncclUint8, ncclFloat = ncclFloat32 };
 enum ncclRedOp_t { ncclSum, ncclAvg, ncclMax, ncclMin };
@@ -36,6 +43,11 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes);
+ncclResult_t ncclMemFree(void* memory);
+ncclResult_t ncclCommWindowRegister(
+    ncclComm_t comm, void* memory, std::size_t bytes, ncclWindow_t* window, int flags);
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
 char const* ncclGetErrorString(ncclResult_t result);
 char const* ncclGetLastError(ncclComm_t comm);
 

@@ -20,7 +20,9 @@ namespace {
     case CollectiveKind::send:
       return fmt::format(" to rank {}", what.peer);
     case CollectiveKind::all_to_all_counted:
-      return fmt::format(" with counts up to {}", what.capacity);
+      return fmt::format(" with counts up to {}{}",
+                         what.capacity,
+                         what.place < 0 ? "" : fmt::format(" to symmetric place {}", what.place));
     case CollectiveKind::all_gather:
     case CollectiveKind::all_to_all:
     case CollectiveKind::barrier:
@@ -74,7 +76,7 @@ bool agree(Collective const& a, Collective const& b) noexcept {
     return is_between_two(b) && a.kind != b.kind;
   }
   return a.kind == b.kind && a.reduction == b.reduction && a.peer == b.peer &&
-         a.capacity == b.capacity;
+         a.capacity == b.capacity && a.place == b.place;
 }
 
 }  // namespace msstream::comm::detail

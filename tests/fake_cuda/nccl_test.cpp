@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -129,6 +130,58 @@ TEST_F(NcclTest, symmetric_tensors_are_registered_until_they_end) {
   });
   EXPECT_EQ(fake_nccl::calls("ncclCommWindowDeregister"), 2U);
   EXPECT_EQ(fake_nccl::calls("ncclCommWindowRegister"), 4U);
+}
+
+TEST_F(NcclTest, rows_with_counts_are_pushed_into_symmetric_tensors) {
+  ms::comm::run_as_threads(2, [](World const& world) {
+    Device const device;
+    auto const own = communicator(device, world);
+    auto const symmetric = ms::comm::symmetric_tensor<float>(own, {2, 2, 8, 3});
+    auto const first = symmetric.rows(0, 1).reshaped({2, 8, 3});
+    auto const second = symmetric.rows(1, 2).reshaped({2, 8, 3});
+    auto const elsewhere = ms::zeros<float>(device, {2, 8, 3});
+    auto const input = ms::zeros<float>(device, {2, 8, 3});
+    auto const counts = ms::zeros<std::int64_t>(device, {2});
+    auto const received = ms::zeros<std::int64_t>(device, {2});
+    own.synchronize();
+    auto const count_calls = [&](Floats const& output) {
+      static_cast<void>(own.exchange("begin"));
+      auto const sent = fake_nccl::calls("ncclSend");
+      auto const met = fake_nccl::calls("ncclAllReduce");
+      static_cast<void>(own.exchange("counted"));
+      ms::comm::all_to_all(own, input, counts, output, received);
+      own.synchronize();
+      static_cast<void>(own.exchange("end"));
+      return std::pair(fake_nccl::calls("ncclSend") - sent,
+                       fake_nccl::calls("ncclAllReduce") - met);
+    };
+    // Two ranks send two counts each, and meet once behind their kernels.
+    EXPECT_EQ(count_calls(first), std::pair(std::uint64_t{4}, std::uint64_t{2}));
+    EXPECT_EQ(count_calls(second), std::pair(std::uint64_t{4}, std::uint64_t{2}));
+    EXPECT_EQ(count_calls(elsewhere), std::pair(std::uint64_t{8}, std::uint64_t{0}))
+        << "two ranks send two parts and two counts each";
+  });
+}
+
+TEST_F(NcclTest, rows_that_only_some_ranks_would_push_are_told) {
+  std::array<std::string, 2> messages;
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    Device const device;
+    auto const own = communicator(device, world);
+    auto const symmetric = ms::comm::symmetric_tensor<float>(own, {2, 2, 8});
+    auto const input = ms::zeros<float>(device, {2, 8});
+    auto const counts = ms::zeros<std::int64_t>(device, {2});
+    auto const received = ms::zeros<std::int64_t>(device, {2});
+    auto const output = symmetric.rows(world.rank(), world.rank() + 1).reshaped({2, 8});
+    messages.at(static_cast<std::size_t>(world.rank())) = message_of([&] {
+      ms::comm::all_to_all(own, input, counts, output, received);
+      own.synchronize();
+      static_cast<void>(own.exchange("a failure has come until then"));
+    });
+  });
+  for (auto const& message : messages) {
+    EXPECT_THAT(message, AllOf(HasSubstr("to symmetric place 0"), HasSubstr("symmetric place 64")));
+  }
 }
 
 TEST_F(NcclTest, a_registration_that_fails_is_told_to_all_ranks) {

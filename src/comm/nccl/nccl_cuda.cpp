@@ -2,6 +2,7 @@
 #include "comm/nccl.hpp"
 #include "comm/nccl/nccl_calls_cuda.hpp"
 #include "comm/nccl/nccl_connect_cuda.hpp"
+#include "comm/nccl/nccl_windows_cuda.hpp"
 #include "comm/peers.hpp"
 #include "comm/peers_transport.hpp"
 #include "comm/timeout.hpp"
@@ -17,15 +18,20 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace msstream::comm::detail {
 namespace {
@@ -53,12 +59,18 @@ class Nccl final : public PeersTransport<Peers> {
  public:
   Nccl(std::shared_ptr<msstream::detail::Backend> runtime,
        std::shared_ptr<Peers> peers,
-       CommunicatorSettings const& settings)
-      : PeersTransport(std::move(peers), settings.timeout), runtime_(std::move(runtime)) {
+       CommunicatorSettings const& settings,
+       bool are_in_one_process)
+      : PeersTransport(std::move(peers), settings.timeout),
+        runtime_(std::move(runtime)),
+        are_in_one_process_(are_in_one_process) {
     runtime_->make_current();
     calls_ = {.rank = peers_->rank(),
               .size = peers_->size(),
               .scratch = static_cast<std::byte*>(runtime_->allocate_device(scratch_bytes()))};
+    if (settings.most_sms != 0) {
+      calls_.most_blocks = settings.most_sms;
+    }
     try {
       connect(calls_, runtime_, *peers_, settings, deadline_after(timeout_) + kForConnections);
     } catch (std::exception const& error) {
@@ -79,9 +91,14 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
   void put(NativeStream stream,
-           Part const& part,
+           Part const& issued,
            std::shared_ptr<Transport> const& /*self*/) override {
     std::lock_guard const guard(mutex_);
+    auto part = issued;
+    auto const place = part.what.kind == CollectiveKind::all_to_all_counted
+                           ? windows_.place_of(part)
+                           : std::nullopt;
+    part.what.place = place ? place->number : -1;
     peers_->announce(part);
     bool const is_empty = part.what.count == 0 && part.what.capacity == 0 &&
                           part.what.kind != CollectiveKind::barrier && part.counts == nullptr;
@@ -93,7 +110,8 @@ class Nccl final : public PeersTransport<Peers> {
     {
       std::lock_guard const on_gpu(lock_of_gpu(runtime_->ordinal()));
       called_at_.store(std::chrono::steady_clock::now());
-      result = calls_.put(static_cast<cudaStream_t>(stream), part);
+      auto* const native = static_cast<cudaStream_t>(stream);
+      result = place ? calls_.push(native, part, *place) : calls_.put(native, part);
       called_at_.store(kNever);
     }
     if (result != ncclSuccess && !peers_->has_failed()) {
@@ -108,29 +126,17 @@ class Nccl final : public PeersTransport<Peers> {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
   std::shared_ptr<void> symmetric_memory(std::size_t bytes,
                                          std::shared_ptr<Transport> const& self) override {
-    std::lock_guard const guard(mutex_);
-    peers_->rethrow_failure(nullptr);
-    if (calls_.comm == nullptr || bytes == 0) {
+    if (bytes == 0) {
       return nullptr;
     }
-    runtime_->make_current();
-    Window window;
-    called_at_.store(std::chrono::steady_clock::now());
-    auto result = ncclMemAlloc(&window.memory, bytes);
-    if (result == ncclSuccess) {
-      result = ncclCommWindowRegister(
-          calls_.comm, window.memory, bytes, &window.handle, NCCL_WIN_COLL_SYMMETRIC);
-    }
-    called_at_.store(kNever);
-    if (result != ncclSuccess) {
-      auto const why = failure_text("symmetric_tensor(): " + text_of(result, calls_.comm));
-      if (window.memory != nullptr) {
-        static_cast<void>(ncclMemFree(window.memory));
-      }
-      peers_->lose(peers_->rank(), why);
-      throw std::runtime_error(why);
-    }
-    return {window.memory, [self, this, window](void*) { release(window); }};
+    auto window = registered(bytes);
+    auto* const memory = window.memory;
+    std::shared_ptr<void> owner{
+        memory, [self, this, handle = window.handle](void* own) { release(own, handle); }};
+    window.of_ranks = addresses_of_ranks(memory);
+    std::lock_guard const guard(mutex_);
+    windows_.add(std::move(window));
+    return owner;
   }
 #endif
 
@@ -195,24 +201,80 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-  /// Memory that NCCL has allocated, and its registration.
-  struct Window {
+  /// Allocates memory, and registers it with that of the other ranks. Throws std::runtime_error,
+  /// and fails, if NCCL fails.
+  [[nodiscard]] NcclWindow registered(std::size_t bytes) {
+    std::lock_guard const guard(mutex_);
+    peers_->rethrow_failure(nullptr);
+    if (calls_.comm == nullptr) {
+      throw std::runtime_error(failure_text("the communicator has ended"));
+    }
+    runtime_->make_current();
     void* memory = nullptr;
     ncclWindow_t handle = nullptr;
-  };
+    called_at_.store(std::chrono::steady_clock::now());
+    auto result = ncclMemAlloc(&memory, bytes);
+    if (result == ncclSuccess) {
+      result = ncclCommWindowRegister(calls_.comm, memory, bytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
+    }
+    called_at_.store(kNever);
+    if (result != ncclSuccess) {
+      auto const why = failure_text("symmetric_tensor(): " + text_of(result, calls_.comm));
+      if (memory != nullptr) {
+        static_cast<void>(ncclMemFree(memory));
+      }
+      peers_->rethrow_failure(nullptr);  // NCCL's may be a consequence
+      peers_->lose(peers_->rank(), why);
+      throw std::runtime_error(why);
+    }
+    return {.memory = static_cast<std::byte*>(memory),
+            .bytes = bytes,
+            .handle = handle,
+            .number = windows_.next_number(),
+            .of_ranks = {}};
+  }
+
+  /// Returns the addresses of the memory of all ranks, if they are threads of this process and each
+  /// one's GPU reaches the others' memory; otherwise nothing, on all ranks. All ranks call it.
+  [[nodiscard]] std::vector<std::byte*> addresses_of_ranks(void* own) {
+    if (!are_in_one_process_ || peers_->size() > ops::kernels::kMostPushRanks) {
+      return {};
+    }
+    bool reaches_all = true;
+    std::vector<std::byte*> addresses;
+    for (auto const& text : peers_->exchange(
+             fmt::format("{} {}", reinterpret_cast<std::uintptr_t>(own), runtime_->ordinal()))) {
+      std::istringstream words(text);
+      std::uintptr_t address = 0;
+      int ordinal = 0;
+      words >> address >> ordinal;
+      int reaches = ordinal == runtime_->ordinal() ? 1 : 0;
+      if (reaches == 0 &&
+          cudaDeviceCanAccessPeer(&reaches, runtime_->ordinal(), ordinal) != cudaSuccess) {
+        static_cast<void>(cudaGetLastError());  // which the next launch would report
+        reaches = 0;
+      }
+      reaches_all = reaches_all && reaches != 0;
+      addresses.push_back(reinterpret_cast<std::byte*>(address));
+    }
+    auto const answers = peers_->exchange(reaches_all ? "reaches all" : "");
+    bool const all_reach = std::ranges::none_of(answers, &std::string::empty);
+    return all_reach ? addresses : std::vector<std::byte*>();
+  }
 
   /// Frees memory that no collective uses. A communicator that ends forgets its registrations.
-  void release(Window const& window) noexcept {
+  void release(void* memory, ncclWindow_t handle) noexcept {
     if (home_.is_left()) {
       return;
     }
     try {
       std::lock_guard const guard(mutex_);
+      windows_.remove(static_cast<std::byte*>(memory));
       runtime_->make_current();
       if (calls_.comm != nullptr) {
-        static_cast<void>(ncclCommWindowDeregister(calls_.comm, window.handle));
+        static_cast<void>(ncclCommWindowDeregister(calls_.comm, handle));
       }
-      static_cast<void>(ncclMemFree(window.memory));
+      static_cast<void>(ncclMemFree(memory));
     } catch (...) {  // NOLINT(bugprone-empty-catch): the GPU is not usable any more
     }
   }
@@ -262,9 +324,11 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
   std::shared_ptr<msstream::detail::Backend> runtime_;
+  bool are_in_one_process_;
   msstream::detail::HomeProcess home_{RuntimeLife::driver};
   std::timed_mutex mutex_;
   NcclCalls calls_;  ///< with a communicator until it has ended
+  NcclWindows windows_;
   /// When the call of NCCL that is in progress began.
   std::atomic<std::chrono::steady_clock::time_point> called_at_{kNever};
   int looks_with_error_ = 0;
@@ -278,7 +342,8 @@ bool has_nccl() noexcept {
 
 std::shared_ptr<Transport> make_nccl(std::shared_ptr<msstream::detail::Backend> runtime,
                                      std::shared_ptr<Peers> peers,
-                                     CommunicatorSettings const& settings) {
+                                     CommunicatorSettings const& settings,
+                                     bool are_in_one_process) {
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
   msstream::detail::require(!settings.copy_engines,
                             "communicator '{}': copy_engines needs NCCL 2.28; the build has {}.{}",
@@ -286,7 +351,7 @@ std::shared_ptr<Transport> make_nccl(std::shared_ptr<msstream::detail::Backend> 
                             NCCL_MAJOR,
                             NCCL_MINOR);
 #endif
-  return std::make_shared<Nccl>(std::move(runtime), std::move(peers), settings);
+  return std::make_shared<Nccl>(std::move(runtime), std::move(peers), settings, are_in_one_process);
 }
 
 }  // namespace msstream::comm::detail
@@ -301,7 +366,8 @@ bool has_nccl() noexcept {
 
 std::shared_ptr<Transport> make_nccl(std::shared_ptr<msstream::detail::Backend> /*runtime*/,
                                      std::shared_ptr<Peers> /*peers*/,
-                                     CommunicatorSettings const& /*settings*/) {
+                                     CommunicatorSettings const& /*settings*/,
+                                     bool /*are_in_one_process*/) {
   throw std::logic_error("this build has no NCCL");
 }
 

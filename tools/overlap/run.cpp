@@ -121,7 +121,8 @@ std::vector<std::pair<std::string, std::string>> variables_of(RunOptions const& 
 /// Starts the program; returns its process number, or the errno of the failure.
 std::pair<pid_t, int> start(std::vector<std::string> const& command,
                             std::vector<std::pair<std::string, std::string>> const& variables,
-                            sigset_t const& signals_before) {
+                            sigset_t const& signals_before,
+                            sighandler_t child_handler_before) {
   std::array<int, 2> channel{};
   if (::pipe2(channel.data(), O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe");
@@ -136,6 +137,7 @@ std::pair<pid_t, int> start(std::vector<std::string> const& command,
     for (auto const& [name, value] : variables) {
       ::setenv(name.c_str(), value.c_str(), 1);
     }
+    ::signal(SIGCHLD, child_handler_before);
     ::sigprocmask(SIG_SETMASK, &signals_before, nullptr);
     ::execvp(arguments.front(), arguments.data());
     int const error = errno;
@@ -156,7 +158,8 @@ std::pair<pid_t, int> start(std::vector<std::string> const& command,
   return {child, error};
 }
 
-/// Waits for the program and passes signals on; returns its wait status.
+/// Waits for the program and passes signals on; returns its wait status. SIGCHLD must not be
+/// ignored: the system would then forget how the program ended.
 int wait_for(pid_t child, sigset_t const& watched) {
   for (;;) {
     int status = 0;
@@ -190,14 +193,17 @@ int run(RunOptions const& options) {
     sigaddset(&watched, signal);
   }
   ::sigprocmask(SIG_BLOCK, &watched, &before);
+  // The parent process may have ignored it, which this one inherits.
+  auto* const handler_before = ::signal(SIGCHLD, SIG_DFL);
   auto const [child, error] =
-      start(options.command, variables_of(options, recorder, files), before);
+      start(options.command, variables_of(options, recorder, files), before, handler_before);
   int const status = child > 0 ? wait_for(child, watched) : 0;
 
   std::string const reason = WIFSIGNALED(status)
                                  ? fmt::format("signal {} ended the program", WTERMSIG(status))
                                  : std::string("the process ended before it completed the file");
   RunFiles::Outcome const outcome = files.collect(reason);
+  ::signal(SIGCHLD, handler_before);
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   auto const say = [](std::string const& message) {
     fmt::print(stderr, "msstream-overlap: {}\n", message);

@@ -51,7 +51,7 @@ int run_command(cli::Arguments const& arguments) {
       "--range", chosen.range, "record only in NVTX ranges of this name", "NAME or DOMAIN/NAME");
   options.add_flag("--graph-nodes", chosen.graph_nodes, "record each node of CUDA graphs");
   options.add<std::uint64_t>(
-      "--memory", memory_mib, "MiB for records that wait to be written", {1, 1U << 20U});
+      "--memory", memory_mib, "MiB for records that wait to be written", {1, 65'536});
   options.group("How the recorder enters the program");
   options.add_flag(
       "--no-preload", no_preload, "do not preload the recorder; the last second may be lost");

@@ -38,6 +38,7 @@ function say(words) {
 function select(target, move = true) {
   selection = target;
   timeline.selected = target?.row ?? -1;
+  timeline.selectedCall = target?.call ?? -1;
   describeSelection(report, target);
   if (target && move) {
     const rows = target.call !== undefined ? report.callRows : report.activities;
@@ -117,21 +118,25 @@ function showEvidence(number, evidence) {
 
 // Search: finds the activities and calls whose name has a text.
 function search(words) {
-  const found = {rows: [], calls: [], tracks: new Map(), at: -1};
+  const found = {rows: [], calls: [], tracks: new Map(), callTracks: new Map(), at: -1};
   const wanted = words.trim().toLowerCase();
   if (wanted) {
     const matching = report.names.map((name) => name.toLowerCase().includes(wanted));
     const {name, begin} = report.activities;
     for (let row = 0; row < name.length; ++row) if (matching[name[row]]) found.rows.push(row);
-    for (const lane of report.lanes) {
-      const from = firstAbove(found.rows, lane.first - 1, 0, found.rows.length);
-      const to = firstAbove(found.rows, lane.first + lane.count - 1, from, found.rows.length);
-      if (to > from) found.tracks.set(lane, trackOfRows(report.activities, found.rows.slice(from, to)));
-    }
+    const addTracks = (lanes, times, rows, tracks) => {
+      for (const lane of lanes) {
+        const from = firstAbove(rows, lane.first - 1, 0, rows.length);
+        const to = firstAbove(rows, lane.first + lane.count - 1, from, rows.length);
+        if (to > from) tracks.set(lane, trackOfRows(times, rows.slice(from, to)));
+      }
+    };
+    addTracks(report.lanes, report.activities, found.rows, found.tracks);
     found.rows.sort((a, b) => begin[a] - begin[b] || a - b);
     if (found.rows.length === 0) {
       const calls = report.callRows;
       for (let row = 0; row < calls.name.length; ++row) if (matching[calls.name[row]]) found.calls.push(row);
+      addTracks(report.callLanes, calls, found.calls, found.callTracks);
     }
   }
   timeline.found = wanted ? found : null;

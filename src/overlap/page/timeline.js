@@ -181,7 +181,8 @@ class Timeline extends TimelineView {
         (row) => names[this.report.rangeRows.name[row]]);
     }
     if (this.found && item.type !== "ranges") {
-      const found = item.type === "calls" ? this.found.callTrack : this.found.tracks.get(item.lane);
+      const found = item.type === "calls" ? this.found.callTracks.get(item.lane)
+        : this.found.tracks.get(item.lane);
       if (found && item.track === item.lane.tracks[0]) {
         this.drawTrack(context, found, y, height, () => "#ffd84d", null);
       }
@@ -351,23 +352,33 @@ class Timeline extends TimelineView {
       const call = rows.call[this.selected];
       if (call >= 0) this.drawIssue(context, call, this.selected);
     }
+    if (this.selectedCall >= 0) this.outlineCall(context, this.selectedCall, this.theme.text);
   }
 
-  // Draws a line from the call that issued an activity to the activity.
-  drawIssue(context, call, row) {
+  // Draws a frame around a call. Returns its upper edge, or null if its lane is not shown.
+  outlineCall(context, call, colour) {
     const lane = this.report.callLaneOf(call);
     const item = this.items.find((candidate) => candidate.type === "calls" && candidate.lane === lane);
-    if (!item) return;
+    if (!item) return null;
     const calls = this.report.callRows;
     const y = item.y - this.scroll + kRuler;
-    context.strokeStyle = this.theme.accent;
+    context.strokeStyle = colour;
     context.lineWidth = 2;
     context.strokeRect(this.x(calls.begin[call]) - 1, y + 1,
       Math.max((calls.end[call] - calls.begin[call]) * this.scale, 2) + 2, item.height - 2);
     context.lineWidth = 1;
+    return y;
+  }
+
+  // Draws a line from the call that issued an activity to the activity.
+  drawIssue(context, call, row) {
+    const y = this.outlineCall(context, call, this.theme.accent);
+    if (y === null) return;
+    context.strokeStyle = this.theme.accent;
+    context.lineWidth = 1;
     context.setLineDash([4, 3]);
     context.beginPath();
-    context.moveTo(this.x(calls.end[call]), y);
+    context.moveTo(this.x(this.report.callRows.end[call]), y);
     context.lineTo(this.x(this.report.activities.begin[row]), this.yOf(row) + 12);
     context.stroke();
     context.setLineDash([]);

@@ -45,10 +45,10 @@ class Track {
   }
 }
 
-const kMostDepth = 6;
+const kMostDepth = 24;
 
 // Divides rows of [first, first + count), ordered by begin, into tracks: those that begin while another one
-// runs go one deeper.
+// runs go one deeper. The deepest track has those that overlap joined.
 function tracksOf(times, first, count) {
   const depths = new Uint8Array(count);
   const ends = [-Infinity];
@@ -66,6 +66,7 @@ function tracksOf(times, first, count) {
   return ends.map((ignored, depth) => {
     const rows = [];
     for (let i = 0; i < count; ++i) if (depths[i] === depth) rows.push(first + i);
+    if (depth === kMostDepth - 1) return trackOfRows(times, rows);
     const begin = Float64Array.from(rows, (row) => times.begin[row]);
     const end = Float64Array.from(rows, (row) => times.end[row]);
     return new Track(begin, end, 0, Uint32Array.from(rows));

@@ -35,6 +35,10 @@ class Handler {
 
   [[nodiscard]] bool is_step_trace() const noexcept { return is_step_trace_; }
   [[nodiscard]] bool is_too_deep() const noexcept { return depth_ == kMostDepth; }
+  /// Returns whether the file is a list of events, of which the last one was complete.
+  [[nodiscard]] bool is_behind_an_event() const noexcept {
+    return depth_ == 1 && places_[0] == Place::events;
+  }
 
   bool Null() { return true; }
   bool Bool(bool value) {
@@ -323,6 +327,11 @@ TraceFacts read_trace_json(ByteSource& source, std::function<void(TraceEvent con
   rapidjson::Reader reader;
   auto const result = reader.Parse<kTraceJson>(stream, handler);
   if (!result.IsError() || handler.is_step_trace()) {
+    return facts;
+  }
+  if (input.is_at_end && handler.is_behind_an_event()) {
+    facts.notes.emplace_back(
+        "the list of events has no end: the program that wrote it may have been killed");
     return facts;
   }
   if (handler.is_too_deep()) {

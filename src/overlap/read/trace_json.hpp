@@ -10,7 +10,7 @@ namespace msstream::overlap {
 
 /// Reads a Chrome trace, calls `take` for each event, and returns what the file says outside the
 /// events. Stops early if the file says that it is a step trace of msstream: see
-/// TraceFacts::format.
+/// TraceFacts::format. A file that is a list of events may lack the end of the list.
 ///
 /// Throws std::runtime_error with the file and the byte for broken JSON.
 [[nodiscard]] TraceFacts read_trace_json(ByteSource& source,

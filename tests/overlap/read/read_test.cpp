@@ -44,6 +44,21 @@ TEST_F(ReadFileTest, events_may_cross_the_pieces_in_which_a_file_is_read) {
   EXPECT_EQ(recording.names.size(), 8U);
 }
 
+TEST_F(ReadFileTest, a_list_of_events_may_lack_its_end) {
+  std::string const whole(kTrace);
+  auto const begin = whole.find('[');
+  auto const end = whole.rfind(']');
+  ASSERT_TRUE(begin != std::string::npos && end != std::string::npos);
+  auto const expected = read_one(whole);
+  auto const events = whole.substr(begin, whole.find_last_not_of(" \n", end - 1) + 1 - begin);
+  for (auto const* const rest : {"", " ", ",", ",\n"}) {
+    auto const recording = read_one(events + rest);
+    EXPECT_EQ(recording.activities.size(), expected.activities.size()) << "'" << rest << "'";
+    EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("the list of events has no end")));
+  }
+  EXPECT_THAT(refusal(write(events.substr(0, events.size() - 1))), HasSubstr("truncated JSON"));
+}
+
 TEST_F(ReadFileTest, refusals_name_the_file_and_the_problem) {
   EXPECT_THAT(refusal(path("missing")), HasSubstr("No such file"));
   EXPECT_THAT(refusal(path("")), HasSubstr("is a folder"));

@@ -120,6 +120,13 @@ TEST_F(OverlapRun, a_program_that_ends_leaves_one_complete_file_and_its_status) 
   EXPECT_EQ(json.at("msstream_overlap_end").at("dropped_records"), 0);
 }
 
+TEST_F(OverlapRun, ends_with_the_program_where_ends_of_children_are_ignored) {
+  auto* const before = ::signal(SIGCHLD, SIG_IGN);
+  EXPECT_EQ(msstream::overlap::run(options({"exit", "10"})), 7);
+  EXPECT_EQ(::signal(SIGCHLD, before), SIG_IGN) << "stays as it was";
+  EXPECT_EQ(count_of(recording(), "kernel"), 10);
+}
+
 TEST_F(OverlapRun, a_launch_is_a_call_a_kernel_and_two_ends_of_an_arrow) {
   EXPECT_EQ(msstream::overlap::run(options({"launches", "2000"})), 0);
   Json const json = recording();

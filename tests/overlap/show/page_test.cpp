@@ -172,6 +172,18 @@ TEST(OverlapPage, a_page_of_a_hostile_recording_is_written_for_a_browser) {
   }
   std::ofstream(std::string(folder) + "/hostile.html")
       << html_text(Example(hostile_name(), hostile_name()).all());
+  Example deep;
+  for (std::int64_t depth = 0; depth < 40; ++depth) {
+    // Ranges that are nested, and two beside each other in the innermost.
+    for (std::int64_t const begin : {4'000 + 10 * depth, 8'000 - 10 * depth}) {
+      deep.recording.ranges.push_back({.time = {begin, begin + (depth < 39 ? 10'000 : 100)},
+                                       .name = deep.recording.names.id_of("nested"),
+                                       .thread = 0,
+                                       .kind = RangeKind::operation});
+    }
+  }
+  deep.recording.sort();
+  std::ofstream(std::string(folder) + "/nested.html") << html_text(deep.all());
 }
 
 }  // namespace

@@ -197,6 +197,25 @@ def try_page(browser, page, pictures):
                "a finding does not jump to its largest loss")
         picture("finding")
 
+    expect(browser.value("timeline.items.every(({track}) => !track || "
+                         "track.begin.every((begin, i) => i === 0 || begin >= track.end[i - 1]))"),
+           "rows of a track overlap")
+    if browser.value("report.callRows.begin.length") > 0:
+        browser.key("0")
+        # The name of a call, which no activity has.
+        call = browser.value("report.names[report.callRows.name[0]]")
+        plain = colours_drawn(browser)
+        browser.value(f"search({json.dumps(call)})")
+        browser.frame()
+        if browser.value("timeline.found.calls.length") > 0:
+            expect(browser.value("timeline.found.callTracks.size") > 0 and colours_drawn(browser) != plain,
+                   "found calls are not marked")
+        browser.value("search('')")
+        browser.value("select({call: 0})")
+        browser.frame()
+        expect(browser.value("timeline.selectedCall") == 0, "the selected call is not outlined")
+        browser.value("select(null)")
+
     name = browser.value("shortName(report.names[report.activities.name[0]]).slice(0, 12)")
     browser.key("0")
     browser.value("document.getElementById('search').focus()")

@@ -62,12 +62,12 @@ TEST(CollectiveTime, in_a_node_the_bytes_of_rings_and_the_steps_of_chains) {
   EXPECT_EQ(time_of(CollectiveKind::broadcast, 1200, 2), (std::vector<double>{100, 120}));
   EXPECT_EQ(time_of(CollectiveKind::send, 1200, 2), (std::vector<double>{100, 120}));
   EXPECT_EQ(time_of(CollectiveKind::barrier, 0, 2), (std::vector<double>{100, 0}));
-  // Three: two levels of a tree, two steps of a ring, two messages.
+  // Three: two steps of a chain, two of a ring, two messages.
   EXPECT_EQ(time_of(CollectiveKind::all_reduce, 1200, 3), (std::vector<double>{110, 160}));
   EXPECT_EQ(time_of(CollectiveKind::all_gather, 1200, 3), (std::vector<double>{110, 240}));
   EXPECT_EQ(time_of(CollectiveKind::all_to_all, 1200, 3), (std::vector<double>{110, 80}));
-  // Four: two levels of a tree, but three steps of a ring, and three messages.
-  EXPECT_EQ(time_of(CollectiveKind::all_reduce, 1200, 4), (std::vector<double>{110, 180}));
+  // Four: three of each.
+  EXPECT_EQ(time_of(CollectiveKind::all_reduce, 1200, 4), (std::vector<double>{120, 180}));
   EXPECT_EQ(time_of(CollectiveKind::reduce_scatter, 1200, 4), (std::vector<double>{120, 90}));
   EXPECT_EQ(time_of(CollectiveKind::all_gather, 1200, 4), (std::vector<double>{120, 360}));
   EXPECT_EQ(time_of(CollectiveKind::all_to_all, 1200, 4), (std::vector<double>{120, 90}));
@@ -75,11 +75,11 @@ TEST(CollectiveTime, in_a_node_the_bytes_of_rings_and_the_steps_of_chains) {
 }
 
 TEST(CollectiveTime, between_nodes_the_slower_of_both_links_counts) {
-  // Sixteen ranks on four nodes: trees of 2 and 2 levels, rings of 12 steps inside nodes and 3
-  // between them, messages to 3 ranks inside and 12 outside. A quarter of what a ring carries
-  // leaves through each rank.
+  // Sixteen ranks on four nodes: chains of 3 steps and a tree of 2 levels, rings of 12 steps inside
+  // nodes and 3 between them, messages to 3 ranks inside and 12 outside. A quarter of what a ring
+  // carries leaves through each rank.
   EXPECT_EQ(time_of(CollectiveKind::all_reduce, 1600, 16),
-            (std::vector<double>{2 * 10 + 1000 + 200, 3000 / 4.0}));
+            (std::vector<double>{3 * 10 + 1000 + 200, 3000 / 4.0}));
   EXPECT_EQ(time_of(CollectiveKind::reduce_scatter, 1600, 16),
             (std::vector<double>{12 * 10 + 1000 + 2 * 200, 1500 / 4.0}));
   EXPECT_EQ(time_of(CollectiveKind::all_gather, 100, 16),
@@ -87,7 +87,7 @@ TEST(CollectiveTime, between_nodes_the_slower_of_both_links_counts) {
   EXPECT_EQ(time_of(CollectiveKind::all_to_all, 1600, 16),
             (std::vector<double>{3 * 10 + 1000 + 11 * 200, 1200}));
   EXPECT_EQ(time_of(CollectiveKind::broadcast, 1600, 16),
-            (std::vector<double>{2 * 10 + 1000 + 200, 400}));
+            (std::vector<double>{3 * 10 + 1000 + 200, 400}));
   EXPECT_EQ(time_of(CollectiveKind::receive, 1600, 16), (std::vector<double>{1000, 1600}));
   // Where the network of a node is faster than what connects its ranks, the latter counts.
   auto links = round_links();

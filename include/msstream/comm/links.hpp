@@ -54,9 +54,10 @@ void require_links(Links const& links);
 /// all_to_all, (g-1)/n of the bytes stay in the node, and (n-g)/n leave it.
 ///
 /// The latency is that of two ranks, of two nodes if there are several, and step_ns for each
-/// further step of the longest chain of messages: log2 of the ranks of a node and log2 of the
-/// nodes, rounded up, for all_reduce, broadcast and barrier, as in a tree; as many as ranks in a
-/// ring for reduce_scatter and all_gather; one for each other rank for all_to_all.
+/// further step of the longest chain of messages, as NCCL counts them (src/graph/tuning.cc): for
+/// all_reduce, broadcast and barrier, the other ranks of a node, in a chain, and log2 of the nodes,
+/// rounded up, in a tree; for reduce_scatter and all_gather, all other ranks, in a ring. For
+/// all_to_all it is a message to each other rank.
 ///
 /// Throws what require_links() throws, and std::invalid_argument for ranks outside 1 to 1,000,000,
 /// for several nodes that are not full, and for a kind without a speed.

@@ -99,7 +99,7 @@ Steps steps_of(CollectiveKind kind, Size const& size) {
     case CollectiveKind::barrier:
       break;
   }
-  return {log2_of(size.per_node), log2_of(size.nodes)};
+  return {size.per_node - 1, log2_of(size.nodes)};
 }
 
 /// The bytes that leave a rank for others of its node, and for other nodes.

@@ -39,18 +39,35 @@ constexpr int kMostRanks = 1024;
 
 }  // namespace
 
-void add_options(cli::Options& options, RankOptions& chosen) {
+std::string_view name_of(Parallel parallel) {
+  switch (parallel) {
+    case Parallel::data:
+      return "data";
+    case Parallel::half_batches:
+      return "half_batches";
+    case Parallel::sharded:
+      return "sharded";
+  }
+  return "unknown";
+}
+
+void add_options(cli::Options& options, RankOptions& chosen, TablesInParts tables) {
   options.group("Ranks");
   options.add<int>("--ranks",
                    chosen.ranks,
                    "that train together, as threads of this process, on CUDA each with a GPU; 0: "
                    "the processes that torchrun, mpirun or srun has started, otherwise one",
                    {0, kMostRanks});
-  options.add_choice("--parallel",
-                     chosen.parallel,
-                     {{"data", Parallel::data}, {"half_batches", Parallel::half_batches}},
-                     "how ranks divide the work: by the rows of each batch; half_batches: those of "
-                     "a rank in two halves, whose collectives run beside each other's computation");
+  std::vector<std::pair<std::string, Parallel>> ways = {{"data", Parallel::data},
+                                                        {"half_batches", Parallel::half_batches}};
+  std::string purpose =
+      "how ranks divide the work: by the rows of each batch; half_batches: those of a rank in two "
+      "halves, whose collectives run beside each other's computation";
+  if (tables == TablesInParts::yes) {
+    ways.emplace_back("sharded", Parallel::sharded);
+    purpose += "; sharded: as data, with the tables in parts on all ranks";
+  }
+  options.add_choice("--parallel", chosen.parallel, std::move(ways), purpose);
   options.add_choice("--reproducible",
                      chosen.reproducible,
                      {{"same_rank_count", Reproducible::same_rank_count},
@@ -76,6 +93,11 @@ void check_ranks(RankOptions& chosen, std::int64_t batch) {
     throw cli::UsageError(
         "--parallel half_batches: does not go with --reproducible any_rank_count, since the halves "
         "are those of a number of ranks; expected same_rank_count");
+  }
+  if (chosen.parallel == Parallel::sharded && chosen.reproducible == Reproducible::any_rank_count) {
+    throw cli::UsageError(
+        "--parallel sharded: does not go with --reproducible any_rank_count, since a rank looks up "
+        "one part of each batch; expected same_rank_count");
   }
   auto const parts = chosen.parts();
   if (chosen.ranks > parts || parts % chosen.ranks != 0) {
@@ -163,7 +185,7 @@ void require_equal_options(RankOptions const& chosen, nlohmann::ordered_json con
 
 nlohmann::ordered_json describe(RankOptions const& chosen) {
   return {{"ranks", chosen.ranks},
-          {"parallel", chosen.parallel == Parallel::data ? "data" : "half_batches"},
+          {"parallel", name_of(chosen.parallel)},
           {"reproducible", name_of(chosen.reproducible)}};
 }
 

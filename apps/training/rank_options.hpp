@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,8 +20,10 @@
 namespace msstream::training {
 
 /// How the ranks divide a training. data: by the rows of each batch; half_batches: the same, with
-/// the rows of a rank in two halves, which are in flight at once.
-enum class Parallel : std::uint8_t { data, half_batches };
+/// the rows of a rank in two halves, which are in flight at once; sharded: by the rows of each
+/// batch, with the embedding tables in parts on all ranks.
+enum class Parallel : std::uint8_t { data, half_batches, sharded };
+[[nodiscard]] std::string_view name_of(Parallel parallel);
 
 struct RankOptions {
   /// The number of ranks. 0 before check_ranks(): those that a launcher has started, otherwise one.
@@ -40,8 +43,13 @@ struct RankOptions {
   [[nodiscard]] bool are_processes() const noexcept { return process.size() > 1; }
 };
 
+/// Whether a program can have its tables in parts, which Parallel::sharded needs.
+enum class TablesInParts : bool { no, yes };
+
 /// Adds the options for the ranks, under the title "Ranks".
-void add_options(cli::Options& options, RankOptions& chosen);
+void add_options(cli::Options& options,
+                 RankOptions& chosen,
+                 TablesInParts tables = TablesInParts::no);
 
 /// Reads which rank this process is, and stores the number of ranks. Throws UsageError for
 /// contradictions between the option and the variables of a launcher, for a number of ranks that

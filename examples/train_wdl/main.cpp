@@ -50,8 +50,8 @@ void run(ms::cli::Arguments const& arguments) {
         options.runtime == RuntimeChoice::host ? " (no GPU is used)" : "",
         ms::training::ranks_text(options));
   }
-  auto const plan = options.tables == Tables::sharded ? std::optional(plan_of_tables(options, data))
-                                                      : std::nullopt;
+  auto const plan =
+      options.has_tables_in_parts() ? std::optional(plan_of_tables(options, data)) : std::nullopt;
   nlohmann::ordered_json report;
   ms::training::on_ranks(options, [&](ms::comm::World const& world) {
     auto own = train(options.of_rank(world.rank()), data, world, plan);

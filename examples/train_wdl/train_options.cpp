@@ -4,6 +4,7 @@
 #include "cli/outputs.hpp"
 #include "cli/overlap_option.hpp"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <cstdlib>
@@ -43,13 +44,9 @@ void check(TrainOptions& options) {
   cli::check(static_cast<cli::StreamOptions const&>(options));
   training::check_ranks(options, options.batch);
   training::refuse_with_ranks(options, {{options.check, "--check: checks one rank"}});
-  if (options.tables == Tables::replicated && !options.plan.empty()) {
-    throw UsageError("--plan goes with --tables sharded");
-  }
-  if (options.tables == Tables::sharded && options.parts() != options.ranks) {
-    throw UsageError(
-        "--tables sharded: ranks have one part of a batch each; expected --parallel data and "
-        "--reproducible same_rank_count");
+  if (!options.has_tables_in_parts() && !options.plan.empty()) {
+    throw UsageError(fmt::format("--plan: goes with --parallel sharded, found --parallel {}",
+                                 name_of(options.parallel)));
   }
   if (!options.check && !options.check_report.empty()) {
     throw UsageError("--check-report goes with --check");
@@ -83,7 +80,7 @@ TrainOptions TrainOptions::of_rank(int rank) const {
     for (auto* const path : {&options.report, &options.trace, &options.overlap}) {
       path->clear();
     }
-    if (tables == Tables::replicated) {
+    if (!has_tables_in_parts()) {
       options.save.clear();
     }
   }
@@ -104,7 +101,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
        {"train_wdl --steps 200 --save m.safetensors", "stop early and keep the model"},
        {"train_wdl --resume m.safetensors --steps 400", "go on from there, with the same bits"},
        {"train_wdl --ranks 4", "4 ranks, each with a quarter of the rows of each batch"},
-       {"train_wdl --ranks 4 --tables sharded --plan plan.json",
+       {"train_wdl --ranks 4 --parallel sharded --plan plan.json",
         "each rank has a part of the tables, as plan.json says; written if there is none"},
        {"train_wdl --steps 100 --check --check-report found.json",
         "is all work in order? status 1 if not"},
@@ -147,15 +144,11 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
   training::add_options(options, static_cast<training::UpdateOptions&>(chosen));
   options.add<std::uint64_t>("--seed", chosen.seed, "of weights, order and generated data");
 
-  training::add_options(options, static_cast<training::RankOptions&>(chosen));
-
-  options.add_choice("--tables",
-                     chosen.tables,
-                     {{"replicated", Tables::replicated}, {"sharded", Tables::sharded}},
-                     "where the tables are: on every rank, or in parts on all ranks");
+  training::add_options(
+      options, static_cast<training::RankOptions&>(chosen), training::TablesInParts::yes);
   options.add("--plan",
               chosen.plan,
-              "JSON file of the parts of --tables sharded; chosen and written if there is none",
+              "JSON file of the parts of --parallel sharded; chosen and written if there is none",
               "a path");
 
   options.group("Checking");
@@ -192,8 +185,7 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
                     {"capture", options.capture}});
   described.update(training::describe(static_cast<training::UpdateOptions const&>(options)));
   described.update(training::describe(static_cast<training::RankOptions const&>(options)));
-  described.update({{"tables", options.tables == Tables::sharded ? "sharded" : "replicated"},
-                    {"plan", options.plan},
+  described.update({{"plan", options.plan},
                     {"seed", options.seed},
                     {"reader_threads", options.reader_threads},
                     {"check", options.check},

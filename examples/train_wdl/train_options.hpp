@@ -21,9 +21,6 @@ namespace ms = msstream;
 
 using ms::cli::RuntimeChoice;
 
-/// Where the embedding tables are. replicated: on every rank; sharded: in parts on all ranks.
-enum class Tables : std::uint8_t { replicated, sharded };
-
 /// The command-line options of the program train_wdl, with their defaults.
 struct TrainOptions : ms::cli::StreamOptions,
                       ms::training::UpdateOptions,
@@ -44,7 +41,6 @@ struct TrainOptions : ms::cli::StreamOptions,
   std::uint64_t seed = 1;
   int reader_threads = 2;
 
-  Tables tables = Tables::replicated;
   std::string plan;  ///< the file of --plan
 
   bool check = false;
@@ -58,6 +54,10 @@ struct TrainOptions : ms::cli::StreamOptions,
   std::string overlap;
   bool quiet = false;
 
+  /// Returns whether the tables are in parts on all ranks. Otherwise every rank has them.
+  [[nodiscard]] bool has_tables_in_parts() const noexcept {
+    return parallel == ms::training::Parallel::sharded;
+  }
   /// Returns the options of one of the ranks, of which those but rank 0 print and write nothing.
   /// All ranks take part in saving tables in parts, and keep --save.
   [[nodiscard]] TrainOptions of_rank(int rank) const;

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <optional>
 #include <string_view>
 
 namespace msstream::comm::detail {
@@ -33,29 +34,6 @@ namespace {
 
 }  // namespace
 
-char const* name_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return "all_reduce";
-    case CollectiveKind::reduce_scatter:
-      return "reduce_scatter";
-    case CollectiveKind::all_gather:
-      return "all_gather";
-    case CollectiveKind::all_to_all:
-    case CollectiveKind::all_to_all_counted:
-      return "all_to_all";
-    case CollectiveKind::broadcast:
-      return "broadcast";
-    case CollectiveKind::barrier:
-      return "barrier";
-    case CollectiveKind::send:
-      return "send";
-    case CollectiveKind::receive:
-      return "receive";
-  }
-  return "unknown";
-}
-
 std::string to_string(Part const& part) {
   auto const elements = part.what.kind == CollectiveKind::barrier
                             ? std::string()
@@ -66,6 +44,14 @@ std::string to_string(Part const& part) {
                      particulars(part.what),
                      part.issued_at.file_name(),
                      part.issued_at.line());
+}
+
+std::size_t bytes_given(Collective const& what, int ranks) noexcept {
+  bool const is_part = what.kind == CollectiveKind::reduce_scatter;  // `count` is of the output
+  return what.kind == CollectiveKind::barrier
+             ? 0
+             : static_cast<std::size_t>(what.count) * bytes_of(what.dtype) *
+                   static_cast<std::size_t>(is_part ? ranks : 1);
 }
 
 bool agree(Collective const& a, Collective const& b) noexcept {
@@ -80,3 +66,23 @@ bool agree(Collective const& a, Collective const& b) noexcept {
 }
 
 }  // namespace msstream::comm::detail
+
+namespace msstream::comm {
+
+std::optional<CollectiveKind> collective_kind_named(std::string_view name) {
+  for (auto const kind : {CollectiveKind::all_reduce,
+                          CollectiveKind::reduce_scatter,
+                          CollectiveKind::all_gather,
+                          CollectiveKind::all_to_all,
+                          CollectiveKind::broadcast,
+                          CollectiveKind::barrier,
+                          CollectiveKind::send,
+                          CollectiveKind::receive}) {
+    if (name == name_of(kind)) {
+      return kind;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace msstream::comm

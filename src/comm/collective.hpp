@@ -2,25 +2,17 @@
 #pragma once
 
 #include <msstream/base/dtype.hpp>
+#include <msstream/comm/collective_kind.hpp>
 #include <msstream/comm/reduction.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <string>
 
 namespace msstream::comm::detail {
 
-enum class CollectiveKind : std::uint8_t {
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  all_to_all,
-  all_to_all_counted,
-  broadcast,
-  barrier,
-  send,
-  receive,
-};
+using comm::CollectiveKind;
 
 /// The agreement of a collective: ranks that meet must have equal descriptions, except that send
 /// meets receive.
@@ -49,7 +41,6 @@ struct Part {
   std::source_location issued_at = {};
 };
 
-[[nodiscard]] char const* name_of(CollectiveKind kind);
 /// Returns a text such as "all_reduce of 16 float32 (sum) at train.cpp:31".
 [[nodiscard]] std::string to_string(Part const& part);
 
@@ -60,6 +51,8 @@ struct Part {
 [[nodiscard]] inline bool needs(Collective const& what, int rank) noexcept {
   return !is_between_two(what) || what.peer == rank;
 }
+/// Returns the bytes that a rank gives to a collective of `ranks`.
+[[nodiscard]] std::size_t bytes_given(Collective const& what, int ranks) noexcept;
 /// Returns whether two collectives that need each other are two parts of one.
 [[nodiscard]] bool agree(Collective const& a, Collective const& b) noexcept;
 

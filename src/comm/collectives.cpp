@@ -103,7 +103,7 @@ order::Position issue_apart(AnyCommunicator const& communicator,
                             std::source_location issued_at) {
   require_device(communicator, what.kind, input);
   require_device(communicator, what.kind, output);
-  require_no_overlap(name_of(what.kind), output, input);
+  require_no_overlap(name_of(what.kind).data(), output, input);
   AnyUses read(AccessMode::read);
   read.add(input);
   AnyUses written(AccessMode::write);
@@ -234,8 +234,8 @@ order::Position all_to_all(AnyCommunicator const& communicator,
   require_counts(communicator, "received", received);
   require_device(communicator, kind, input);
   require_device(communicator, kind, output);
-  require_no_overlap(name_of(kind), output, input);
-  require_no_overlap(name_of(kind), received, counts);
+  require_no_overlap(name_of(kind).data(), output, input);
+  require_no_overlap(name_of(kind).data(), received, counts);
   AnyUses read(AccessMode::read);
   read.add(input);
   read.add(counts);

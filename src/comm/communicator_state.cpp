@@ -261,18 +261,29 @@ void CommunicatorState::rethrow_failure(Part const* issued) {
 order::Position CommunicatorState::issue(Part const& part, AnyUses const* read, AnyUses& written) {
   rethrow_failure(&part);
   written.add(order_);
-  if (msstream::detail::OpenCapture::current(*device_.context()) != nullptr) {
+  bool const captured = msstream::detail::OpenCapture::current(*device_.context()) != nullptr;
+  if (captured) {
     written.add(*order_in_captures_);
   }
-  return msstream::detail::issue_on(
+  auto const position = msstream::detail::issue_on(
       *group_,
-      name_of(part.what.kind),
+      name_of(part.what.kind).data(),  // ends with 0
       read,
       &written,
       WorkRef::native([transport = told_->transport, part](NativeStream stream) {
         transport->put(stream, part, transport);
       }),
       part.issued_at);
+  if (!captured) {
+    if (auto const observer = device_.state()->issue_observer.current()) [[unlikely]] {
+      observer->was_collective({position,
+                                name_of(part.what.kind),
+                                bytes_given(part.what, world_.size()),
+                                name_,
+                                world_.size()});
+    }
+  }
+  return position;
 }
 
 void CommunicatorState::give_up(std::string const& why) {

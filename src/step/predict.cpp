@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch_cost.hpp"
 #include "runtime/sim/sim_load.hpp"
+#include "simulated_step.hpp"
 #include "stream/stream_context.hpp"
 #include "stream/stream_group.hpp"
 
@@ -14,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <queue>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -61,12 +63,13 @@ CopyKind engine_of(StreamKind kind) {
 
 /// Predicts the time of a step outside graphs: simulates one thread that issues the step to the
 /// stream groups of a simulated device.
-double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel const& model) {
+double predict_eager(StepTrace const& trace,
+                     StepGroups const& groups,
+                     StepModel const& model,
+                     StepCosts const& costs) {
   std::size_t current = 0;
   auto cost = model.cost;
-  cost.kernel = [&](std::string_view, std::span<MemoryUse const>) {
-    return cost_of(trace, current, model);
-  };
+  cost.kernel = [&](std::string_view, std::span<MemoryUse const>) { return costs[current]; };
   // Makes a copy of n bytes take n ns, so that the simulated copy of n bytes can represent a traced
   // copy of n ns.
   cost.copy_latency_ns = 0;
@@ -75,12 +78,19 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
   auto const context = std::make_shared<detail::StreamContext>(
       detail::make_backend<Sim>({.schedule = sim::by_time(), .cost = cost, .runs_work = false}),
       std::make_shared<detail::DependencyTracker>(life_of<Sim>));
-  std::map<int, std::shared_ptr<detail::StreamGroup>> made;
-  for (auto const index : groups) {
-    auto& group = made[index];
+  // A communicator has a group of its own, whatever the groups of the other operations.
+  std::map<std::pair<std::string, int>, std::shared_ptr<detail::StreamGroup>> made;
+  auto const key_of = [&](std::size_t i) {
+    auto const& collective = trace.operations()[i].collective;
+    return collective ? std::pair(collective->communicator, -1)
+                      : std::pair(std::string(), groups[i]);
+  };
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    auto const key = key_of(i);
+    auto& group = made[key];
     if (group == nullptr) {
       group = std::make_shared<detail::StreamGroup>(
-          context, index, detail::StreamGroupOptions{.merge_streams = model.merge_streams});
+          context, key.second, detail::StreamGroupOptions{.merge_streams = model.merge_streams});
     }
   }
   std::vector<detail::AccessRecord> memory(trace.memory_bytes().size());
@@ -96,14 +106,14 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
     for (auto const used : operation.writes) {
       accesses.add(memory[used], AccessMode::write);
     }
-    auto& group = *made[groups[current]];
+    auto& group = *made[key_of(current)];
     if (operation.kind == StreamKind::compute) {
       group.submit("operation",
                    operation.kind,
                    accesses,
                    detail::WorkRef::of<Sim>([](HostStream stream) { stream.run([] {}); }));
     } else {
-      auto const bytes = static_cast<std::size_t>(std::llround(operation.duration_ns()));
+      auto const bytes = static_cast<std::size_t>(std::llround(costs[current].device_ns));
       group.submit("copy",
                    operation.kind,
                    accesses,
@@ -115,7 +125,7 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
   }
   // Waits for each stream itself, because waiting for a group would record events, which cost host
   // time.
-  for (auto const& [index, group] : made) {
+  for (auto const& [key, group] : made) {
     for (auto const kind : {StreamKind::compute, StreamKind::h2d, StreamKind::d2h}) {
       backend.synchronize_stream(group->stream(kind).native());
     }
@@ -126,8 +136,12 @@ double predict_eager(StepTrace const& trace, StepGroups const& groups, StepModel
 /// Simulates the replay of a step as a graph with one node per operation.
 class GraphRun {
  public:
-  GraphRun(StepTrace const& trace, std::vector<std::size_t> streams, StepModel const& model)
+  GraphRun(StepTrace const& trace,
+           std::vector<std::size_t> streams,
+           StepModel const& model,
+           StepCosts const& costs)
       : trace_(trace),
+        costs_(costs),
         streams_(std::move(streams)),
         model_(model),
         load_(model.cost.sm_count),
@@ -136,12 +150,20 @@ class GraphRun {
         ready_ns_(streams_.size(), 0),
         on_stream_(streams_.size(), 0) {
     std::vector<std::size_t> last(streams_.size(), kNone);
+    std::size_t last_collective = kNone;
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       auto& before = last[streams_[i]];
       if (before != kNone) {
         add_edge(before, i);
       }
       before = i;
+      // In a captured step, the collectives of all communicators run in their order.
+      if (trace.operations()[i].collective) {
+        if (last_collective != kNone && streams_[last_collective] != streams_[i]) {
+          add_edge(last_collective, i);
+        }
+        last_collective = i;
+      }
       for (auto const earlier : trace.operations()[i].after) {
         if (streams_[earlier] != streams_[i]) {
           add_edge(earlier, i);
@@ -191,8 +213,10 @@ class GraphRun {
     auto const& operation = trace_.operations()[i];
     auto const stream = static_cast<sim::StreamNumber>(streams_[i]);
     on_stream_[stream] = i;
-    auto const cost = cost_of(trace_, i, model_);
-    if (operation.kind == StreamKind::compute) {
+    auto const& cost = costs_[i];
+    if (cost.link_ns) {
+      load_.start_collective(stream, cost.device_ns, *cost.link_ns, cost.sms);
+    } else if (operation.kind == StreamKind::compute) {
       load_.start_kernel(stream, cost.device_ns, cost.sms);
     } else {
       load_.start_copy(stream, engine_of(operation.kind), cost.device_ns);
@@ -210,6 +234,7 @@ class GraphRun {
   }
 
   StepTrace const& trace_;
+  StepCosts const& costs_;
   std::vector<std::size_t> streams_;
   StepModel const& model_;
   sim::DeviceLoad load_;
@@ -222,12 +247,27 @@ class GraphRun {
 
 }  // namespace
 
-double predict(StepTrace const& trace, StepGroups const& groups, StepModel const& model) {
+StepCosts traced_costs(StepTrace const& trace, StepModel const& model) {
+  StepCosts costs;
+  for (std::size_t i = 0; i < trace.operations().size(); ++i) {
+    costs.push_back(cost_of(trace, i, model));
+  }
+  return costs;
+}
+
+double simulated_ns(StepTrace const& trace,
+                    StepGroups const& groups,
+                    StepModel const& model,
+                    StepCosts const& costs) {
   auto streams = streams_by(trace, groups, model.merge_streams);
   if (model.launch == StepModel::Launch::graph) {
-    return GraphRun(trace, std::move(streams), model).makespan_ns();
+    return GraphRun(trace, std::move(streams), model, costs).makespan_ns();
   }
-  return predict_eager(trace, groups, model);
+  return predict_eager(trace, groups, model, costs);
+}
+
+double predict(StepTrace const& trace, StepGroups const& groups, StepModel const& model) {
+  return simulated_ns(trace, groups, model, traced_costs(trace, model));
 }
 
 double predict(StepTrace const& trace, StreamAssignment const& assignment, StepModel const& model) {

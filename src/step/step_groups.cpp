@@ -3,7 +3,8 @@
 #include <msstream/step/auto_assignment.hpp>
 
 #include <map>
-#include <utility>
+#include <string>
+#include <tuple>
 
 namespace msstream {
 
@@ -30,15 +31,19 @@ std::vector<std::size_t> streams_by(StepTrace const& trace,
           "groups for {} operations; expected one for each of the step's {}",
           groups.size(),
           trace.operations().size());
-  std::map<std::pair<int, StreamKind>, std::size_t> numbers;
+  // A communicator has a stream of its own, whatever the groups of the other operations.
+  std::map<std::tuple<std::string, int, StreamKind>, std::size_t> numbers;
   std::vector<std::size_t> streams;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     require(groups[i] >= -1,
             "operation {}: expected a group, or -1 for the default group, found {}",
             i,
             groups[i]);
-    auto const kind = merge_streams ? StreamKind::compute : trace.operations()[i].kind;
-    streams.push_back(numbers.try_emplace({groups[i], kind}, numbers.size()).first->second);
+    auto const& operation = trace.operations()[i];
+    auto const kind = merge_streams ? StreamKind::compute : operation.kind;
+    auto const key = operation.collective ? std::tuple(operation.collective->communicator, -1, kind)
+                                          : std::tuple(std::string(), groups[i], kind);
+    streams.push_back(numbers.try_emplace(key, numbers.size()).first->second);
   }
   return streams;
 }

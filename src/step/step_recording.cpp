@@ -47,6 +47,16 @@ class StepRecorder : public IssueObserver {
     positions_.push_back(operation.position);
     operations_.push_back(std::move(noted));
   }
+  void was_collective(IssuedCollective const& collective) override {
+    std::lock_guard const guard(order());
+    if (auto const found = numbers_.find(key(collective.position)); found != numbers_.end()) {
+      operations_[found->second].collective =
+          StepTrace::Collective{comm::collective_kind_named(collective.kind).value(),
+                                collective.bytes,
+                                collective.communicator,
+                                collective.ranks};
+    }
+  }
 
   /// Returns the recorded operations with their times. No thread may issue operations any more when
   /// it is called.

@@ -70,6 +70,18 @@ void StepTrace::check() const {
             "operations[{}].sms: expected 0 or more multiprocessors, found {}",
             i,
             operation.sms);
+    if (operation.collective) {
+      require(!operation.collective->communicator.empty(),
+              "operations[{}].collective.communicator: expected a name, found none",
+              i);
+      require(operation.collective->ranks >= 1,
+              "operations[{}].collective.ranks: expected 1 or more, found {}",
+              i,
+              operation.collective->ranks);
+      require(operation.kind == StreamKind::compute,
+              "operations[{}].kind: expected compute, as of every collective",
+              i);
+    }
   }
 }
 

@@ -137,6 +137,17 @@ StepTrace::Stream stream_from(Field const& field) {
       .merged = field.member("merged").flag()};
 }
 
+StepTrace::Collective collective_from(Field const& field) {
+  auto const kind = comm::collective_kind_named(field.member("kind").string());
+  if (!kind) {
+    field.member("kind").refuse("the name of a collective, such as all_reduce");
+  }
+  return {*kind,
+          field.member("bytes").count_value(),
+          field.member("communicator").string(),
+          static_cast<int>(field.member("ranks").integer(1, std::numeric_limits<int>::max()))};
+}
+
 StepTrace::Operation operation_from(Field const& field) {
   StepTrace::Operation operation{.name = field.member("name").string(),
                                  .stream = field.member("stream").count_value(),
@@ -151,6 +162,9 @@ StepTrace::Operation operation_from(Field const& field) {
   if (field.has("sms")) {
     operation.sms =
         static_cast<int>(field.member("sms").integer(0, std::numeric_limits<int>::max()));
+  }
+  if (field.has("collective")) {
+    operation.collective = collective_from(field.member("collective"));
   }
   return operation;
 }
@@ -194,6 +208,15 @@ void write(detail::JsonWriter& json, StepTrace::Operation const& operation) {
   }
   if (operation.sms != 0) {
     json.member("sms", operation.sms);
+  }
+  if (auto const& collective = operation.collective) {
+    json.key("collective");
+    json.begin_object();
+    json.member("kind", comm::name_of(collective->kind));
+    json.member("bytes", collective->bytes);
+    json.member("communicator", collective->communicator);
+    json.member("ranks", collective->ranks);
+    json.end_object();
   }
   json.end_object();
 }

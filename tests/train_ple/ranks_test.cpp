@@ -111,6 +111,8 @@ TEST_F(TrainPleRanks, that_cannot_be_are_refused_by_option_and_range) {
   expect_usage_error(
       {"--parallel", "half_batches", "--assignment", folder.write("groups", "0:.*\n").string()},
       "--assignment: does not go with --parallel half_batches");
+  expect_usage_error({"--parallel", "sharded"},
+                     "--parallel: expected one of data, half_batches, found 'sharded'");
   expect_usage_error({"--ranks", "2", "--waits"}, "--waits: traces a step of one rank");
   expect_usage_error({"--ranks", "2", "--step-trace", path("step.svg")}, "--step-trace: traces");
 }

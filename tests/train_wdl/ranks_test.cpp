@@ -163,7 +163,7 @@ TEST_F(TrainWdlRanks, that_cannot_be_are_refused_by_option_and_range) {
   expect_refused({"--ranks", "-1"}, "--ranks: expected an integer from 0 to 1024, found '-1'");
   expect_refused({"--ranks", "1025"}, "--ranks: expected an integer from 0 to 1024, found '1025'");
   expect_refused({"--parallel", "tables"},
-                 "--parallel: expected one of data, half_batches, found 'tables'");
+                 "--parallel: expected one of data, half_batches, sharded, found 'tables'");
   expect_refused({"--parallel", "half_batches", "--reproducible", "any_rank_count"},
                  "--parallel half_batches: does not go with --reproducible any_rank_count");
   expect_refused({"--parallel", "half_batches", "--ranks", "3", "--batch", "9"},

@@ -26,7 +26,7 @@ class TrainWdlTablesInParts : public TrainWdlTest {
     auto const file = path("plan" + std::to_string(ranks));
     if (!std::filesystem::exists(file)) {
       auto const made =
-          train_wdl(uneven(std::to_string(ranks)) + Words{"--tables", "sharded", "--plan", file});
+          train_wdl(uneven(std::to_string(ranks)) + Words{"--parallel", "sharded", "--plan", file});
       EXPECT_EQ(made.status, 0) << made.err;
       auto plan = nlohmann::json::parse(read_all(file));
       auto all = nlohmann::json::array();
@@ -57,7 +57,7 @@ class TrainWdlTablesInParts : public TrainWdlTest {
       }
       std::ofstream(file) << plan;
     }
-    return uneven(std::to_string(ranks)) + Words{"--tables", "sharded", "--plan", file};
+    return uneven(std::to_string(ranks)) + Words{"--parallel", "sharded", "--plan", file};
   }
   static void expect_near(nlohmann::json const& found,
                           nlohmann::json const& expected,
@@ -87,7 +87,7 @@ TEST_F(TrainWdlTablesInParts, learn_what_whole_tables_learn) {
               << what;
         }
       }
-      EXPECT_EQ(found["options"]["tables"], "sharded");
+      EXPECT_EQ(found["options"]["parallel"], "sharded");
       EXPECT_TRUE(bits.is_null() || found["losses"] == bits) << what;
       bits = found["losses"];
     }
@@ -131,7 +131,7 @@ TEST_F(TrainWdlTablesInParts, of_processes_have_the_bits_of_threads) {
 }
 
 TEST_F(TrainWdlTablesInParts, print_their_plan_and_keep_that_of_a_file) {
-  auto const made = train_wdl(uneven("2") + Words{"--quiet=false", "--tables", "sharded"});
+  auto const made = train_wdl(uneven("2") + Words{"--quiet=false", "--parallel", "sharded"});
   EXPECT_EQ(made.status, 0);
   EXPECT_THAT(made.err, AllOf(HasSubstr("deep/C1 "), HasSubstr("replicated")));
   auto const options = in_parts(2) + Words{"--quiet=false"};
@@ -146,14 +146,14 @@ TEST_F(TrainWdlTablesInParts, print_their_plan_and_keep_that_of_a_file) {
 TEST_F(TrainWdlTablesInParts, that_cannot_be_are_refused) {
   auto const error_of = [](Words const& arguments) { return train_wdl(arguments).err; };
   EXPECT_THAT(error_of({"--plan", path("none")}),
-              StartsWith("train_wdl: error: --plan goes with --tables sharded"));
-  EXPECT_THAT(error_of({"--tables", "some"}),
-              HasSubstr("--tables: expected one of replicated, sharded, found 'some'"));
-  for (auto const& other :
-       {Words{"--parallel", "half_batches"}, Words{"--reproducible", "any_rank_count"}}) {
-    EXPECT_THAT(error_of(Words{"--ranks", "2", "--tables", "sharded"} + other),
-                HasSubstr("--tables sharded: ranks have one part of a batch each"));
-  }
+              StartsWith("train_wdl: error: --plan: goes with --parallel sharded, found --parallel "
+                         "data"));
+  EXPECT_THAT(error_of({"--plan", path("none"), "--parallel", "half_batches"}),
+              HasSubstr("goes with --parallel sharded, found --parallel half_batches"));
+  EXPECT_THAT(
+      error_of({"--ranks", "2", "--parallel", "sharded", "--reproducible", "any_rank_count"}),
+      HasSubstr("--parallel sharded: does not go with --reproducible any_rank_count"));
+  EXPECT_THAT(error_of({"--tables", "sharded"}), HasSubstr("--tables"));
   auto const of_two = in_parts(2);
   auto const of_four = train_wdl(of_two + Words{"--ranks", "4"});
   EXPECT_EQ(of_four.status, 1);
@@ -185,7 +185,7 @@ TEST_F(TrainWdlTablesInParts, learn_the_census_to_an_auc_of_94) {
                                  "--capture",
                                  "--ranks",
                                  "4",
-                                 "--tables",
+                                 "--parallel",
                                  "sharded",
                                  "--plan",
                                  path("census")});

@@ -58,6 +58,11 @@ struct SimCost {
     /// The host time in ns of the call that launches the kernel. If null, SimCost::launch_call_ns
     /// is used.
     std::optional<double> launch_ns = std::nullopt;
+    /// For a collective, the time in ns that it needs the link to other devices, if nothing else
+    /// uses the link meanwhile. It comes after `device_ns`, in which the link is idle, and
+    /// collectives that use the link at once share it equally. A collective runs at this speed
+    /// whatever kernels run, and keeps `sms` multiprocessors from them.
+    std::optional<double> link_ns = std::nullopt;
   };
 
   // The host times of calls in ns, measured on one H200.

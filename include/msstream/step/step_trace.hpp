@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/comm/collective_kind.hpp>
 #include <msstream/stream/stream_kind.hpp>
 #include <msstream/stream/wait_counts.hpp>
 
@@ -29,6 +30,16 @@ class StepTrace {
     friend bool operator==(Stream const&, Stream const&) = default;
   };
 
+  /// A collective of several ranks, as one of them has issued it.
+  struct Collective {
+    comm::CollectiveKind kind;
+    std::size_t bytes = 0;     ///< what the rank gives: the input, or the tensor of all_reduce
+    std::string communicator;  ///< its name
+    int ranks = 1;             ///< of the communicator
+
+    friend bool operator==(Collective const&, Collective const&) = default;
+  };
+
   /// One operation of a step. Memory is identified by its number in the trace.
   struct Operation {
     std::string name;        ///< including the name scopes around it
@@ -41,6 +52,7 @@ class StepTrace {
     double launch_ns = 0;  ///< host time of the launch; 0 if unknown
     /// The number of multiprocessors that the operation can fill; 0 if unknown.
     int sms = 0;
+    std::optional<Collective> collective = {};
     /// The numbers of earlier operations on which the operation directly depends, ascending: the
     /// last writers of the memory that it uses, and the readers since then of the memory that it
     /// writes. Computed by StepTrace.

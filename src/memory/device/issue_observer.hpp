@@ -6,8 +6,11 @@
 
 #include <msstream/order/position.hpp>
 
+#include <cstddef>
 #include <mutex>
 #include <span>
+#include <string>
+#include <string_view>
 
 namespace msstream::detail {
 
@@ -19,6 +22,15 @@ struct IssuedOperation {
   order::Position position;
   std::span<memory::Block* const> reads;   ///< blocks kept alive during the call
   std::span<memory::Block* const> writes;  ///< blocks kept alive during the call
+};
+
+/// The part of an issued operation in a collective of several ranks.
+struct IssuedCollective {
+  order::Position position;  ///< of the operation
+  std::string_view kind;     ///< the name of its function
+  std::size_t bytes;         ///< that the rank gives
+  std::string const& communicator;
+  int ranks;
 };
 
 /// Observes the operations of a device as they are issued, in the order of their accesses. The
@@ -33,6 +45,8 @@ class IssueObserver {
 
   [[nodiscard]] std::mutex& order() noexcept { return order_; }
   virtual void issued(IssuedOperation const& operation) = 0;
+  /// Says that an operation issued before is a collective. Called without the lock.
+  virtual void was_collective(IssuedCollective const& collective) = 0;
 
  private:
   std::mutex order_;

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -62,6 +63,7 @@ struct Action {
   bool host_function = false;  ///< made by call_host(); runs even if the simulation runs no work
   int sms = 0;
   double device_ns = 0;
+  std::optional<double> link_ns{};  ///< of a collective: see SimCost::Kernel
   double issued_at_ns = 0;
   Point after{};
   Closure run = [] {};

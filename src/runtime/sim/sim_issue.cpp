@@ -42,6 +42,7 @@ void Machine::push_work(SimStream& stream, Closure closure, bool host_function) 
               .host_function = host_function,
               .sms = std::min(cost.sms, cost_.sm_count),
               .device_ns = cost.device_ns,
+              .link_ns = cost.link_ns,
               .run = std::move(closure),
               .operation = stream.operation_});
 }

@@ -25,9 +25,22 @@ void DeviceLoad::start_copy(StreamNumber stream, CopyKind engine, double device_
       {stream, device_ns, device_ns * kRounding, 0});
 }
 
+void DeviceLoad::start_collective(StreamNumber stream, double latency_ns, double link_ns, int sms) {
+  transfers_.push_back(
+      {stream, latency_ns, latency_ns * kRounding, link_ns, link_ns * kRounding, sms});
+  held_sms_ += sms;
+}
+
 double DeviceLoad::rate() const noexcept {
   auto const wanted = static_cast<double>(wanted_sms_);
-  return wanted > sm_count_ ? sm_count_ / wanted : 1.0;
+  // However many collectives there are, kernels go on: theirs is one multiprocessor at least.
+  double const left = std::max(sm_count_ - static_cast<double>(held_sms_), 1.0);
+  return wanted > left ? left / wanted : 1.0;
+}
+
+double DeviceLoad::on_link() const noexcept {
+  return static_cast<double>(std::count_if(
+      transfers_.begin(), transfers_.end(), [](auto const& one) { return one.idle_ns <= 0; }));
 }
 
 double DeviceLoad::next_done_in_ns() const {
@@ -39,6 +52,9 @@ double DeviceLoad::next_done_in_ns() const {
     if (!engine.empty()) {
       least = std::min(least, engine.front().left_ns);
     }
+  }
+  for (auto const& one : transfers_) {
+    least = std::min(least, one.idle_ns > 0 ? one.idle_ns : one.link_ns * on_link());
   }
   return least;
 }
@@ -72,6 +88,33 @@ void DeviceLoad::pass(double ns, std::vector<StreamNumber>& done) {
       }
     }
   }
+  pass_transfers(ns, done);
+}
+
+void DeviceLoad::pass_transfers(double ns, std::vector<StreamNumber>& done) {
+  double const sharing = on_link();
+  std::erase_if(transfers_, [&](Transfer& one) {
+    if (one.idle_ns > 0) {
+      one.idle_ns -= ns;
+      if (one.idle_ns > one.idle_rounding_ns) {
+        return false;
+      }
+      one.idle_ns = 0;
+      if (one.link_ns > 0) {
+        return false;
+      }
+    } else {
+      // Like a kernel that is due, a transfer that is due ends whatever rounding leaves.
+      bool const due = one.link_ns * sharing <= ns;
+      one.link_ns -= ns / sharing;
+      if (!due && one.link_ns > one.rounding_ns) {
+        return false;
+      }
+    }
+    held_sms_ -= one.sms;
+    done.push_back(one.stream);
+    return true;
+  });
 }
 
 }  // namespace msstream::sim

@@ -70,6 +70,9 @@ void Machine::start_heads() {
     streams_[head.stream]->running_ = true;
     if (head.action->kind == Action::Kind::copy) {
       load_.start_copy(head.stream, head.action->engine, head.action->device_ns);
+    } else if (head.action->link_ns) {
+      load_.start_collective(
+          head.stream, head.action->device_ns, *head.action->link_ns, head.action->sms);
     } else {
       load_.start_kernel(head.stream, head.action->device_ns, head.action->sms);
     }

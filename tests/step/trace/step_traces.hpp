@@ -40,6 +40,15 @@ class TraceMaker {
                            .end_ns = duration_ns,
                            .sms = sms});
   }
+  /// Adds a collective, which writes the memory, on the stream of `group`.
+  void add_collective(comm::CollectiveKind kind,
+                      int group,
+                      std::size_t bytes,
+                      std::vector<std::size_t> writes,
+                      std::string communicator = "world") {
+    add(std::string(name_of(kind)), group, 1, {}, std::move(writes));
+    operations_.back().collective = StepTrace::Collective{kind, bytes, std::move(communicator), 2};
+  }
   /// Returns a trace in which the operations run one after the other without gaps.
   [[nodiscard]] StepTrace run() const {
     std::vector<double> begins;

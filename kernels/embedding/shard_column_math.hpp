@@ -11,6 +11,23 @@
 /// same operations.
 namespace msstream::ops::kernels {
 
+/// Returns an element of the early message of a rank, or of its late one; 0 where the offsets are
+/// not such as a rank writes.
+MSSTREAM_HOST_DEVICE inline float split_element(JoinedColumnsArgs const& args,
+                                                ColumnSource const& source,
+                                                SplitSlot const& slot,
+                                                std::int64_t row) {
+  auto const* const early = args.messages + source.rank * args.stride;
+  auto const number = slot.number_of(args.most_bags, row);
+  auto const begin = offset_of_float(early[number]);
+  bool const is_early = offset_of_float(early[number + 1]) > begin;
+  auto const* const from = is_early ? early : args.late + source.rank * args.late_stride;
+  auto const first =
+      is_early ? slot.offsets(args.most_bags) + begin : slot.late_place(args.most_bags, row, begin);
+  auto const place = first + source.column - slot.first_column;
+  return place >= 0 && place < (is_early ? args.stride : args.late_stride) ? from[place] : 0.0F;
+}
+
 MSSTREAM_HOST_DEVICE inline float joined_element(JoinedColumnsArgs const& args,
                                                  std::int64_t row,
                                                  std::int64_t column) {
@@ -19,8 +36,9 @@ MSSTREAM_HOST_DEVICE inline float joined_element(JoinedColumnsArgs const& args,
   Rounded sum{0.0F};
   for (auto i = first; i < last; ++i) {
     auto const source = args.sources[i];
-    float const element = source.rank == args.ranks
-                              ? args.own[row * args.own_width + source.column]
+    float const element = source.rank == args.ranks ? args.own[row * args.own_width + source.column]
+                          : args.late != nullptr
+                              ? split_element(args, source, args.source_slots[i], row)
                               : args.messages[source.rank * args.stride +
                                               row * args.widths[source.rank] + source.column];
     sum = i == first ? Rounded{element} : sum + Rounded{element};

@@ -53,17 +53,17 @@ __global__ void __launch_bounds__(kAheadThreads)
        bag += grid_stride() / kLanesOfAheadBag) {
     auto const slot = args.bags.slot_of(bag);
     auto const places = args.bags.places_of(bag);
-    bool is_late = false;
-    for (auto place = places.begin + lane; place < places.end && !is_late;
-         place += kLanesOfAheadBag) {
-      is_late = args.is_marked(slot, place);
-    }
-    is_late = __any_sync(lanes, is_late) != 0;
+    SplitBagsArgs::Bag found;
     for (auto place = places.begin + lane; place < places.end; place += kLanesOfAheadBag) {
-      args.write_id(place, is_late);
+      args.look_at(slot, place, found);
+    }
+    found.has_row = __any_sync(lanes, found.has_row) != 0;
+    found.is_late = __any_sync(lanes, found.is_late) != 0;
+    for (auto place = places.begin + lane; place < places.end; place += kLanesOfAheadBag) {
+      args.write_id(place, found);
     }
     if (lane == 0) {
-      args.write_length(bag, is_late);
+      args.write_counts(bag, found);
     }
   }
 }
@@ -79,8 +79,11 @@ __global__ void __launch_bounds__(kAheadThreads)
     std::int64_t const columns = args.blocks[s].width;
     auto const elements = args.ranks * args.most_bags * columns;
     for (auto e = grid_thread(); e < elements; e += grid_stride()) {
-      auto const row = e / columns;
-      args.write_element(row / args.most_bags, s, row % args.most_bags, e % columns);
+      auto const bag = e / columns;
+      auto const row = args.row_of(bag / args.most_bags, s, bag % args.most_bags);
+      if (row.to != nullptr) {
+        row.to[e % columns] = row.from[e % columns];
+      }
     }
   }
 }

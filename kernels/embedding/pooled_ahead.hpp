@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
-/// Bags that are pooled and sent ahead of an update that moves none of their rows, and those that
-/// are late.
+/// Early bags, which are pooled and sent ahead of an update that moves none of their rows, and late
+/// bags. Of a bag without a row nothing is sent.
 namespace msstream::ops::kernels {
 
 /// The bags of all ranks in blocks of tables, which are slots: bag b of rank q in slot s is bag (s
@@ -65,23 +65,43 @@ struct MarkedRowsArgs {
 void marked_rows(HostStream stream, MarkedRowsArgs const& args);
 void marked_rows(CudaStream stream, MarkedRowsArgs const& args);
 
+/// Numbers of elements in early and in late messages, which are added up together.
+struct SplitCounts {
+  std::int64_t early;  ///< less than 2^31, like the other one
+  std::int64_t late;
+
+  [[nodiscard]] constexpr std::int64_t together() const { return late << 32 | early; }
+  [[nodiscard]] static constexpr SplitCounts of(std::int64_t together) {
+    return {together & 0xFFFFFFFF, together >> 32};
+  }
+};
+
 struct SplitBagsArgs {
   BagsOfBlocks bags;
   std::uint32_t const* marks;  ///< of marked_rows()
   std::int64_t* early_ids;     ///< at the places of the ids; -1 in late bags
   std::int64_t* late_ids;      ///< -1 in early bags
-  std::int64_t* lengths;  ///< by rank, slot and bag: the columns of an early bag, 0 for a late one
+  std::int64_t* counts;        ///< by rank, slot and bag: SplitCounts of the elements of its row
 
-  [[nodiscard]] constexpr bool is_marked(std::int64_t slot, std::int64_t place) const {
-    auto const row = bags.row_of(slot, bags.ids[place]);
-    return row >= 0 && (marks[row / kRowsOfMark] >> (row % kRowsOfMark) & 1U) != 0;
+  /// What is known of a bag.
+  struct Bag {
+    bool has_row = false;
+    bool is_late = false;
+  };
+  constexpr void look_at(std::int64_t slot, std::int64_t place, Bag& bag) const {
+    if (auto const row = bags.row_of(slot, bags.ids[place]); row >= 0) {
+      bag.has_row = true;
+      bag.is_late = bag.is_late || (marks[row / kRowsOfMark] >> (row % kRowsOfMark) & 1U) != 0;
+    }
   }
-  constexpr void write_id(std::int64_t place, bool is_late) const {
-    early_ids[place] = is_late ? -1 : bags.ids[place];
-    late_ids[place] = is_late ? bags.ids[place] : -1;
+  constexpr void write_id(std::int64_t place, Bag const& bag) const {
+    early_ids[place] = bag.is_late ? -1 : bags.ids[place];
+    late_ids[place] = bag.is_late ? bags.ids[place] : -1;
   }
-  constexpr void write_length(std::int64_t bag, bool is_late) const {
-    lengths[bags.number_in_messages(bag)] = is_late ? 0 : bags.blocks[bags.slot_of(bag)].width;
+  constexpr void write_counts(std::int64_t number, Bag const& bag) const {
+    std::int64_t const columns = bag.has_row ? bags.blocks[bags.slot_of(number)].width : 0;
+    counts[bags.number_in_messages(number)] =
+        SplitCounts{bag.is_late ? 0 : columns, bag.is_late ? columns : 0}.together();
   }
 };
 /// Splits the bags into late ones, which name a row with a mark, and early ones.
@@ -94,53 +114,48 @@ struct PackedBagsArgs {
   std::int64_t slots;
   std::int64_t ranks;
   std::int64_t most_bags;
-  std::int64_t width;           ///< of all blocks together
-  float const* pooled;          ///< [ranks * most_bags, width]
-  std::int64_t const* offsets;  ///< the sums of the lengths of split_bags()
+  std::int64_t width;          ///< of all blocks together
+  float const* pooled;         ///< [ranks * most_bags, width]
+  std::int64_t const* before;  ///< the sums of the counts of split_bags()
   bool is_late;
   std::int64_t most_elements;  ///< of the rows of all bags in a slot; for the size of a launch
-  float* messages;             ///< message q begins at q * stride, as SplitSlot has it
+  float* messages;             ///< message q begins at q * stride
   std::int64_t stride;
   std::int64_t* counts;  ///< [ranks]: of the elements of each message
 
-  [[nodiscard]] constexpr SplitSlot slot(std::int64_t number) const {
-    return {static_cast<std::int32_t>(number),
-            static_cast<std::int32_t>(slots),
-            static_cast<std::int32_t>(blocks[number].first_column),
-            blocks[number].width};
+  /// Returns the elements of a rank's bags before a bag, by slot and bag.
+  [[nodiscard]] constexpr SplitCounts counts_before(std::int64_t rank, std::int64_t number) const {
+    auto const* const of_rank = before + rank * slots * most_bags;
+    return SplitCounts::of(of_rank[number] - of_rank[0]);
   }
-  /// Returns the elements of early rows in a message before a bag, by slot and bag.
-  [[nodiscard]] constexpr std::int64_t early_before(std::int64_t rank, std::int64_t number) const {
-    auto const* const of_rank = offsets + rank * slots * most_bags;
-    return of_rank[number] - of_rank[0];
+  [[nodiscard]] constexpr RowPlace place_of(std::int64_t rank, std::int64_t number) const {
+    auto const begin = counts_before(rank, number);
+    auto const end = counts_before(rank, number + 1);
+    return end.early > begin.early ? RowPlace(false, begin.early)
+           : end.late > begin.late ? RowPlace(true, begin.late)
+                                   : RowPlace();
   }
   constexpr void write_count(std::int64_t rank) const {
-    auto const bags = slots * most_bags;
-    auto const early = early_before(rank, bags);
-    counts[rank] = is_late ? most_bags * width - early : bags + 1 + early;
-    if (!is_late) {
-      messages[rank * stride + bags] = float_of_offset(early);
-    }
+    auto const all = counts_before(rank, slots * most_bags);
+    counts[rank] = is_late ? all.late : slots * most_bags + all.early;
   }
-  /// Writes column `column` of a slot's row, and before the first one its offset.
-  constexpr void write_element(std::int64_t rank,
-                               std::int64_t number,
-                               std::int64_t bag,
-                               std::int64_t column) const {
-    auto const in = slot(number);
-    auto const place = in.number_of(most_bags, bag);
-    auto const early = early_before(rank, place);
-    bool const is_early = early_before(rank, place + 1) > early;
+  /// A row of `pooled`, and its copy in a message; null if it is not sent.
+  struct Row {
+    float const* from;
+    float* to;
+  };
+  /// Writes the place of a bag's row to an early message.
+  [[nodiscard]] constexpr Row row_of(std::int64_t rank, std::int64_t slot, std::int64_t bag) const {
+    auto const number = slot * most_bags + bag;
+    auto const place = place_of(rank, number);
     auto* const message = messages + rank * stride;
-    if (!is_late && column == 0) {
-      message[place] = float_of_offset(early);
+    if (!is_late) {
+      message[number] = place.as_float();
     }
-    if (is_early == is_late) {
-      return;
-    }
-    auto const begin =
-        is_late ? in.late_place(most_bags, bag, early) : in.offsets(most_bags) + early;
-    message[begin + column] = pooled[(rank * most_bags + bag) * width + in.first_column + column];
+    auto* const rows = is_late ? message : message + slots * most_bags;
+    bool const is_sent = place.has_row() && place.is_late() == is_late;
+    return {pooled + (rank * most_bags + bag) * width + blocks[slot].first_column,
+            is_sent ? rows + place.element() : nullptr};
   }
 };
 /// Writes the early messages, or the late ones.

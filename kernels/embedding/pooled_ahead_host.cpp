@@ -32,14 +32,14 @@ void split_bags(HostStream stream, SplitBagsArgs const& args) {
       for (auto bag = begin; bag < end; ++bag) {
         auto const slot = args.bags.slot_of(bag);
         auto const places = args.bags.places_of(bag);
-        bool is_late = false;
-        for (auto place = places.begin; place < places.end && !is_late; ++place) {
-          is_late = args.is_marked(slot, place);
+        SplitBagsArgs::Bag found;
+        for (auto place = places.begin; place < places.end; ++place) {
+          args.look_at(slot, place, found);
         }
         for (auto place = places.begin; place < places.end; ++place) {
-          args.write_id(place, is_late);
+          args.write_id(place, found);
         }
-        args.write_length(bag, is_late);
+        args.write_counts(bag, found);
       }
     });
   });
@@ -53,9 +53,10 @@ void packed_bags(HostStream stream, PackedBagsArgs const& args) {
     auto const bags = args.slots * args.ranks * args.most_bags;
     parallel_ranges(bags, kGrainOfAheadBags, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = begin; i < end; ++i) {
-        auto const number = i / args.most_bags / args.ranks;
-        for (std::int32_t column = 0; column < args.blocks[number].width; ++column) {
-          args.write_element(i / args.most_bags % args.ranks, number, i % args.most_bags, column);
+        auto const slot = i / args.most_bags / args.ranks;
+        auto const row = args.row_of(i / args.most_bags % args.ranks, slot, i % args.most_bags);
+        if (row.to != nullptr) {
+          std::copy_n(row.from, args.blocks[slot].width, row.to);
         }
       }
     });

@@ -11,21 +11,20 @@
 /// same operations.
 namespace msstream::ops::kernels {
 
-/// Returns an element of the early message of a rank, or of its late one; 0 where the offsets are
-/// not such as a rank writes.
+/// Returns an element of the early message of a rank, or of its late one; 0 in a bag without a row,
+/// and where a place is not one that a rank writes.
 MSSTREAM_HOST_DEVICE inline float split_element(JoinedColumnsArgs const& args,
                                                 ColumnSource const& source,
                                                 SplitSlot const& slot,
                                                 std::int64_t row) {
   auto const* const early = args.messages + source.rank * args.stride;
-  auto const number = slot.number_of(args.most_bags, row);
-  auto const begin = offset_of_float(early[number]);
-  bool const is_early = offset_of_float(early[number + 1]) > begin;
-  auto const* const from = is_early ? early : args.late + source.rank * args.late_stride;
-  auto const first =
-      is_early ? slot.offsets(args.most_bags) + begin : slot.late_place(args.most_bags, row, begin);
-  auto const place = first + source.column - slot.first_column;
-  return place >= 0 && place < (is_early ? args.stride : args.late_stride) ? from[place] : 0.0F;
+  auto const place = RowPlace::of_float(early[slot.number_of(args.most_bags, row)]);
+  auto const element = (place.is_late() ? 0 : slot.places(args.most_bags)) + place.element() +
+                       source.column - slot.first_column;
+  if (!place.has_row() || element >= (place.is_late() ? args.late_stride : args.stride)) {
+    return 0.0F;
+  }
+  return place.is_late() ? args.late[source.rank * args.late_stride + element] : early[element];
 }
 
 MSSTREAM_HOST_DEVICE inline float joined_element(JoinedColumnsArgs const& args,

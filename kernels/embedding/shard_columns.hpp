@@ -32,7 +32,7 @@ struct JoinedColumnsArgs {
   std::int64_t rows;
   std::int64_t columns;
   float* output;  ///< [rows, columns]
-  /// The messages of late rows, if `messages` are the early ones, as SplitSlot has both; otherwise
+  /// The messages of late rows, if `messages` are the early ones, as RowPlace has both; otherwise
   /// null. Message r begins at r * late_stride.
   float const* late = nullptr;
   std::int64_t late_stride = 0;

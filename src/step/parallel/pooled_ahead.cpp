@@ -62,10 +62,12 @@ PooledAhead ShardedTablesState::pooled_ahead(ExchangedIds const& ids,
     return {received_rows(ids, argmax, issued_at), argmax};
   }
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  require(layout_.early_stride <= kMost,
-          "ShardedTables: prefetched rows in messages of {} floats, with most_samples {}; expected "
-          "less than 2^31",
+  // Places have 32 bits, and sums of SplitCounts 64.
+  require(layout_.early_stride <= kMost / ranks(),
+          "ShardedTables: prefetched rows in messages of {} floats to {} ranks, with most_samples "
+          "{}; expected less than 2^31 together",
           layout_.early_stride,
+          ranks(),
           options_.most_samples);
   if (!divided_) {
     TensorOf<std::int64_t> const nothing(device_, {0});
@@ -76,9 +78,9 @@ PooledAhead ShardedTablesState::pooled_ahead(ExchangedIds const& ids,
   auto early = divided_bags(ids);
   auto const split = split_bags(early, divided_bags(*now), issued_at);
   early.ids = split.early_ids;
-  return {exchanged_bags(&early, split.offsets, false, argmax, issued_at),
+  return {exchanged_bags(&early, split.before, false, argmax, issued_at),
           argmax,
-          PooledAhead::Split{split.offsets, split.late_ids}};
+          PooledAhead::Split{split.before, split.late_ids}};
 }
 
 Floats ShardedTablesState::late_rows(ExchangedIds const& ids,
@@ -86,11 +88,11 @@ Floats ShardedTablesState::late_rows(ExchangedIds const& ids,
                                      std::source_location issued_at) const {
   auto const& ahead = *ids.pooled_ahead;
   if (!divided_) {
-    return exchanged_bags(nullptr, ahead.split->offsets, true, argmax, issued_at);
+    return exchanged_bags(nullptr, ahead.split->before, true, argmax, issued_at);
   }
   auto late = divided_bags(ids);
   late.ids = ahead.split->late_ids;
-  auto rows = exchanged_bags(&late, ahead.split->offsets, true, argmax, issued_at);
+  auto rows = exchanged_bags(&late, ahead.split->before, true, argmax, issued_at);
   if (argmax) {
     kernels::JoinedArgmaxArgs const args{ahead.argmax->data(), argmax->data(), argmax->count()};
     issue(
@@ -138,25 +140,25 @@ ShardedTablesState::SplitBags ShardedTablesState::split_bags(Bags const& bags,
   auto const blocks = blocks_of(bags);
   TensorOf<std::int64_t> const early_ids(device_, bags.ids.any().shape());
   TensorOf<std::int64_t> const late_ids(device_, bags.ids.any().shape());
-  TensorOf<std::int64_t> const lengths(device_, {blocks.bags()});
+  TensorOf<std::int64_t> const counts(device_, {blocks.bags()});
   auto read_of_split = in_use.plan_reads();
   ops::detail::add_bags(bags, read_of_split);
   read_of_split.add(marks);
   issue(
       "split_bags",
       read_of_split,
-      writes(early_ids, late_ids, lengths),
+      writes(early_ids, late_ids, counts),
       [args =
            kernels::SplitBagsArgs{
-               blocks, marks_of_rows, early_ids.data(), late_ids.data(), lengths.data()}](
+               blocks, marks_of_rows, early_ids.data(), late_ids.data(), counts.data()}](
           auto stream) { kernels::split_bags(stream, args); },
       {},
       issued_at);
-  return {early_ids, late_ids, ops::detail::lengths_to_offsets(lengths.any(), {}, issued_at)};
+  return {early_ids, late_ids, ops::detail::lengths_to_offsets(counts.any(), {}, issued_at)};
 }
 
 Floats ShardedTablesState::exchanged_bags(Bags const* bags,
-                                          TensorOf<std::int64_t> const& offsets,
+                                          TensorOf<std::int64_t> const& before,
                                           bool is_late,
                                           std::optional<TensorOf<std::int32_t>> const& argmax,
                                           std::source_location issued_at) const {
@@ -176,7 +178,7 @@ Floats ShardedTablesState::exchanged_bags(Bags const* bags,
                                        .most_bags = most_bags,
                                        .width = divided_->width(),
                                        .pooled = rows.data(),
-                                       .offsets = offsets.data(),
+                                       .before = before.data(),
                                        .is_late = is_late,
                                        .most_elements = ranks() * most_bags * in_use.plan->widest,
                                        .messages = sent.data(),
@@ -184,7 +186,7 @@ Floats ShardedTablesState::exchanged_bags(Bags const* bags,
                                        .counts = counts.data()};
     auto read = in_use.plan_reads();
     read.add(rows);
-    read.add(offsets);
+    read.add(before);
     issue(
         is_late ? "packed_late_bags" : "packed_early_bags",
         read,

@@ -61,7 +61,7 @@ namespace {
   }
   if (ids.pooled_ahead && ids.pooled_ahead->split) {
     auto const& split = *ids.pooled_ahead->split;
-    all.insert(all.end(), {split.offsets.any(), split.late_ids.any()});
+    all.insert(all.end(), {split.before.any(), split.late_ids.any()});
   }
   return all;
 }

@@ -179,7 +179,7 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   struct SplitBags {
     TensorOf<std::int64_t> early_ids;
     TensorOf<std::int64_t> late_ids;
-    TensorOf<std::int64_t> offsets;  ///< of the early rows, by rank, slot and bag
+    TensorOf<std::int64_t> before;  ///< as in PooledAhead::Split
   };
   [[nodiscard]] SplitBags split_bags(Bags const& bags,
                                      Bags const& touching,
@@ -187,7 +187,7 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   /// Pools the early or the late bags, and returns the messages of these from all ranks. Without
   /// bags the rank has no divided blocks.
   [[nodiscard]] Floats exchanged_bags(Bags const* bags,
-                                      TensorOf<std::int64_t> const& offsets,
+                                      TensorOf<std::int64_t> const& before,
                                       bool is_late,
                                       std::optional<TensorOf<std::int32_t>> const& argmax,
                                       std::source_location issued_at) const;

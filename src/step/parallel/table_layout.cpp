@@ -169,13 +169,9 @@ void TableLayout::make_split_messages(std::int64_t most_bags) {
     for (std::int32_t s = 0; s < slots; ++s) {
       auto const first = static_cast<std::int32_t>(columns.size());
       auto const count = rank.blocks[static_cast<std::size_t>(s)].columns;
-      columns.insert(columns.end(),
-                     static_cast<std::size_t>(count),
-                     {s, slots, first, static_cast<std::int32_t>(count)});
+      columns.insert(columns.end(), static_cast<std::size_t>(count), {s, slots, first});
     }
-    if (slots > 0) {
-      early_stride = std::max(early_stride, (slots + rank.divided_width) * most_bags + 1);
-    }
+    early_stride = std::max(early_stride, (slots + rank.divided_width) * most_bags);
   }
   for (auto const& source : sources) {
     auto const rank = static_cast<std::size_t>(source.rank);

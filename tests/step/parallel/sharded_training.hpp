@@ -26,9 +26,6 @@ using ShardRule = ops::OptimizerKind;
 constexpr std::int64_t kShardSamples = 11;
 constexpr int kShardSteps = 3;
 
-/// The rows that are looked up before the update of the step before.
-enum class RowsAhead : std::uint8_t { none, untouched, stale };
-
 struct HowShards {
   std::vector<Sharding> shardings = {Sharding::table_wise};
   ShardRule rule = ShardRule::sgd;
@@ -224,7 +221,7 @@ class ShardsOfRank {
     std::optional<ShardedIds<R>> now;
     if (how_.is_ahead) {
       auto const first = tables_.exchange(bags_.bags());
-      now = prefetched(first, first);
+      now = with_rows_ahead(tables_, how_.rows_ahead, first, first);
     }
     auto const step = [&] {
       std::optional<StreamScope<R>> scope;
@@ -236,7 +233,7 @@ class ShardsOfRank {
       auto const loss = loss_of_shards(tape_, *pooled, coefficients_);
       std::optional<ShardedIds<R>> next;
       if (how_.is_ahead) {
-        next = prefetched(tables_.exchange(next_bags_.bags()), ids);
+        next = with_rows_ahead(tables_, how_.rows_ahead, tables_.exchange(next_bags_.bags()), ids);
       }
       tape_.backward(loss);
       optimizer_.step(tape_);
@@ -265,11 +262,6 @@ class ShardsOfRank {
   [[nodiscard]] ShardedTables<R> const& tables() const { return tables_; }
 
  private:
-  [[nodiscard]] ShardedIds<R> prefetched(ShardedIds<R> const& next, ShardedIds<R> const& now) {
-    return how_.rows_ahead == RowsAhead::untouched ? tables_.prefetch_rows(next, now)
-           : how_.rows_ahead == RowsAhead::stale   ? tables_.prefetch_stale_rows(next)
-                                                   : next;
-  }
   void put(int step) {
     auto const of_step = [&](int number) {
       return random_bags(specs_, kShardSamples, how_.is_fixed, static_cast<std::uint64_t>(number));

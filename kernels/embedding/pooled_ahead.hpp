@@ -83,7 +83,7 @@ struct SplitBagsArgs {
   std::int64_t* late_ids;      ///< -1 in early bags
   std::int64_t* counts;        ///< by rank, slot and bag: SplitCounts of the elements of its row
 
-  /// What is known of a bag.
+  /// The properties of a bag by the ids that have been looked at.
   struct Bag {
     bool has_row = false;
     bool is_late = false;

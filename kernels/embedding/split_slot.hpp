@@ -6,7 +6,7 @@
 
 namespace msstream::ops::kernels {
 
-/// Where a bag's row is, if the messages of pooled rows are split into early and late ones: as 32
+/// The place of a bag's row in messages of pooled rows that are split into early and late ones: 32
 /// bits, which an early message has for each of its bags, by slot and bag, before its rows.
 class RowPlace {
  public:

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kAheadThreads)
       }
       auto* const mark = args.marks + row / kRowsOfMark;
       auto const bit = 1U << static_cast<unsigned>(row % kRowsOfMark);
-      // Rows that many bags name would keep all of them waiting for one atomic operation each.
+      // Bags that name a frequent row need not wait for each other's atomic operations.
       if ((*static_cast<std::uint32_t volatile*>(mark) & bit) == 0) {
         atomicOr(mark, bit);
       }

@@ -61,6 +61,28 @@ TYPED_TEST(PooledAheadTest, untouched_bags_ahead_change_no_bit) {
   }
 }
 
+TYPED_TEST(PooledAheadTest, ranks_without_any_block_take_part) {
+  for (auto const second : {Sharding::table_wise, Sharding::replicated}) {
+    HowShards how{.shardings = {Sharding::table_wise, second},
+                  .rule = ShardRule::adam,
+                  .is_on_last = true,
+                  .is_largest = second == Sharding::table_wise,
+                  .rows_times = 4};
+    auto const expected = trained_in_parts<TypeParam>(3, how);
+    how.is_ahead = true;
+    for (bool const is_captured : {false, true}) {
+      how.is_captured = is_captured;
+      how.rows_ahead = RowsAhead::untouched;
+      expect_equal(trained_in_parts<TypeParam>(3, how), expected);
+      if (second == Sharding::table_wise) {
+        how.rows_ahead = RowsAhead::stale;
+        expect_as_whole<TypeParam>(trained_in_parts<TypeParam>(3, how),
+                                   trained_whole<TypeParam>(how));
+      }
+    }
+  }
+}
+
 TYPED_TEST(PooledAheadTest, bits_are_equal_for_all_groups_eager_and_captured) {
   for (auto const rows_ahead : {RowsAhead::untouched, RowsAhead::stale}) {
     HowShards how{.shardings = {Sharding::table_wise,

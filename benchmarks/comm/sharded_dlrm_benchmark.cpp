@@ -24,9 +24,10 @@
 #include <vector>
 
 /// Benchmarks of the training step of a DLRM whose tables are on different ranks and whose dense
-/// layers are data parallel, with sgd throughout. Reports medians over batches, all ways by turns:
-/// the time of a step of each way (`…_ms`), the speedup over `in_turn` (`…_speedup`), with its
-/// least and most, and the most device memory reserved (`…_MiB`).
+/// layers are data parallel, with sgd throughout. Reports medians over batches, all ways by turns,
+/// eager and captured: the time of a step of each way (`…_ms`), the speedup over `in_turn`
+/// (`…_speedup`), with its least and most, and the most device memory reserved by its eager and its
+/// captured steps together (`…_MiB`).
 namespace benchmarks {
 
 namespace {
@@ -47,41 +48,20 @@ struct Size {
 };
 
 /// The ways to train that are compared. `in_turn`: a step exchanges its ids, looks up, and trains.
-/// `ids_ahead`: the ids of the next step are exchanged beside this step. `rows_ahead`: distinct
-/// rows are sent, those of the next step that this one does not move ahead of it. The last three
-/// are the same as captured steps.
-enum class Way : std::uint8_t {
-  in_turn,
-  ids_ahead,
-  rows_ahead,
-  captured_in_turn,
-  captured_ids_ahead,
-  captured_rows_ahead
-};
-constexpr std::array kWays{Way::in_turn,
-                           Way::ids_ahead,
-                           Way::rows_ahead,
-                           Way::captured_in_turn,
-                           Way::captured_ids_ahead,
-                           Way::captured_rows_ahead};
-[[nodiscard]] constexpr bool is_captured(Way way) {
-  return way >= Way::captured_in_turn;
-}
-[[nodiscard]] constexpr bool sends_ids_ahead(Way way) {
-  return way != Way::in_turn && way != Way::captured_in_turn;
-}
-[[nodiscard]] constexpr bool sends_rows_ahead(Way way) {
-  return way == Way::rows_ahead || way == Way::captured_rows_ahead;
-}
+/// `ids_ahead`: the ids of the next step are exchanged beside this step. `rows_ahead`: and its
+/// pooled rows are sent, as far as this step moves none of their rows. `stale_ahead`: all pooled
+/// rows of the next step are sent, as they are before the update of this one. `distinct_ahead`:
+/// distinct rows are sent, those of the next step that this one does not move ahead of it.
+enum class Way : std::uint8_t { in_turn, ids_ahead, rows_ahead, stale_ahead, distinct_ahead };
+constexpr std::array kWays{
+    Way::in_turn, Way::ids_ahead, Way::rows_ahead, Way::stale_ahead, Way::distinct_ahead};
+/// The steps of each way: first eager, then captured ones.
+constexpr std::size_t kModes = 2 * kWays.size();
 
-[[nodiscard]] std::string_view name_of(Way way) {
-  constexpr std::array<std::string_view, kWays.size()> names{"in_turn",
-                                                             "ids_ahead",
-                                                             "rows_ahead",
-                                                             "captured_in_turn",
-                                                             "captured_ids_ahead",
-                                                             "captured_rows_ahead"};
-  return names[static_cast<std::size_t>(way)];
+[[nodiscard]] std::string name_of(Way way) {
+  constexpr std::array<std::string_view, kWays.size()> names{
+      "in_turn", "ids_ahead", "rows_ahead", "stale_ahead", "distinct_ahead"};
+  return std::string(names[static_cast<std::size_t>(way)]);
 }
 
 [[nodiscard]] std::vector<ms::TableSpec> specs_of(Size const& size) {
@@ -105,10 +85,11 @@ class Training {
         device_(ms::comm::device_of<R>(world, {.matmul_precision = ms::MatmulPrecision::tf32})),
         for_tables_(device_, world, {.name = fmt::format("tables {}", name_of(way))}),
         for_gradients_(device_, world, {.name = fmt::format("gradients {}", name_of(way))}),
-        tables_(specs_of(size),
-                for_tables_,
-                {.most_samples = rows_,
-                 .sent = sends_rows_ahead(way) ? ms::SentRows::distinct : ms::SentRows::pooled}),
+        tables_(
+            specs_of(size),
+            for_tables_,
+            {.most_samples = rows_,
+             .sent = way == Way::distinct_ahead ? ms::SentRows::distinct : ms::SentRows::pooled}),
         parameters_(device_),
         bottom_(
             parameters_, "bottom", size.numbers, size.bottom, {.last = ms::ops::Activation::relu}),
@@ -138,17 +119,20 @@ class Training {
     labels_.emplace(ms::to_device(device_, labels, {rows_, 1}));
   }
 
-  void step() {
+  void step(bool is_captured) {
     ms::copy(*current_ids_, ids_[static_cast<std::size_t>(steps_++ % kDistinctSteps)]);
-    if (sends_ids_ahead(way_) && !exchanged_) {
+    auto& exchanged = is_captured ? for_captured_ : for_eager_;
+    if (way_ != Way::in_turn && !exchanged) {
       auto const first = tables_.exchange(bags());
-      exchanged_.emplace(sends_rows_ahead(way_) ? tables_.prefetch_rows(first, first) : first);
+      exchanged = with_rows(first, first);
     }
-    if (!is_captured(way_) || steps_ == 1) {  // the first step makes what is made on first use
-      return train();
+    if (!is_captured) {
+      return train(is_captured);
     }
     if (!captured_) {
-      captured_.emplace(device_, [this] { train(); });
+      captured_.emplace(device_, [this] { train(true); });
+      // Rows that eager steps have prefetched do not allow the backward of other bags meanwhile.
+      for_eager_.reset();
     }
     captured_->replay();
   }
@@ -165,17 +149,27 @@ class Training {
   [[nodiscard]] ms::ops::TableBags<R> bags() const {
     return {.ids = *current_ids_, .batch = rows_};
   }
+  [[nodiscard]] ms::ShardedIds<R> with_rows(ms::ShardedIds<R> const& next,
+                                            ms::ShardedIds<R> const& now) const {
+    switch (way_) {
+      case Way::rows_ahead:
+      case Way::distinct_ahead:
+        return tables_.prefetch_rows(next, now);
+      case Way::stale_ahead:
+        return tables_.prefetch_stale_rows(next);
+      default:
+        return next;
+    }
+  }
   /// With ids ahead, `current_ids_` are those of the next step.
-  void train() {
+  void train(bool is_captured) {
     tape_.without_gradient(*numbers_);
-    auto const now = sends_ids_ahead(way_) ? *exchanged_ : tables_.exchange(bags());
+    auto& exchanged = is_captured ? for_captured_ : for_eager_;
+    auto const now = exchanged ? *exchanged : tables_.exchange(bags());
     auto const pooled = tables_.lookup(tape_, now);
     std::optional<ms::ShardedIds<R>> next;
-    if (sends_ids_ahead(way_)) {
-      next.emplace(tables_.exchange(bags()));
-    }
-    if (sends_rows_ahead(way_)) {
-      next = tables_.prefetch_rows(*next, now);
+    if (exchanged) {
+      next = with_rows(tables_.exchange(bags()), now);
     }
     auto const dense = bottom_(tape_, *numbers_);
     auto const logits = top_(tape_, ms::ops::dot_interaction(tape_, dense, pooled));
@@ -183,10 +177,10 @@ class Training {
     parallel_.backward(tape_, loss);
     optimizer_.step(tape_);
     tape_.clear();
-    if (next && is_captured(way_)) {
-      exchanged_->assign(*next);
+    if (next && is_captured) {
+      exchanged->assign(*next);
     } else if (next) {
-      exchanged_ = next;
+      exchanged = next;
     }
   }
 
@@ -206,13 +200,14 @@ class Training {
   std::optional<ms::Tensor<std::int64_t, R>> current_ids_;
   std::optional<ms::Tensor<float, R>> numbers_;
   std::optional<ms::Tensor<float, R>> labels_;
-  std::optional<ms::ShardedIds<R>> exchanged_;
+  std::optional<ms::ShardedIds<R>> for_eager_;  ///< the ids of the next eager step
+  std::optional<ms::ShardedIds<R>> for_captured_;
   std::optional<ms::CapturedStep<R>> captured_;
   int steps_ = 0;
 };
 
 struct Results {
-  std::array<RoundTimes, kWays.size()> times;
+  std::array<RoundTimes, kModes> times;
   std::array<double, kWays.size()> mib;
 };
 
@@ -228,13 +223,14 @@ void measure(benchmark::State& state, int ranks, Size const& size, int rounds) {
       trainings[i] = std::make_unique<Training<R>>(world, size, kWays[i]);
     }
     for (int batch = 0; batch < kBatches + kWarmUps; ++batch) {
-      for (std::size_t i = 0; i < kWays.size(); ++i) {
+      for (std::size_t i = 0; i < kModes; ++i) {
+        auto& training = *trainings[i % kWays.size()];
         time_batch(
             all,
             rounds,
             own.times[i],
-            [&] { trainings[i]->step(); },
-            [&] { trainings[i]->wait(); });
+            [&] { training.step(i >= kWays.size()); },
+            [&] { training.wait(); });
       }
       if (batch + 1 == kWarmUps) {
         own.times = {};
@@ -248,8 +244,8 @@ void measure(benchmark::State& state, int ranks, Size const& size, int rounds) {
     }
   });
   auto const& in_turn = of_first.times[0].device;
-  for (std::size_t i = 0; i < kWays.size(); ++i) {
-    auto const name = name_of(kWays[i]);
+  for (std::size_t i = 0; i < kModes; ++i) {
+    auto const name = (i < kWays.size() ? "" : "captured_") + name_of(kWays[i % kWays.size()]);
     auto const& times = of_first.times[i].device;
     std::vector<double> speedups;
     for (std::size_t batch = 0; batch < times.size(); ++batch) {
@@ -260,7 +256,9 @@ void measure(benchmark::State& state, int ranks, Size const& size, int rounds) {
     state.counters[fmt::format("{}_speedup", name)] = median(speedups);
     state.counters[fmt::format("{}_speedup_least", name)] = least;
     state.counters[fmt::format("{}_speedup_most", name)] = most;
-    state.counters[fmt::format("{}_MiB", name)] = of_first.mib[i];
+  }
+  for (std::size_t i = 0; i < kWays.size(); ++i) {
+    state.counters[fmt::format("{}_MiB", name_of(kWays[i]))] = of_first.mib[i];
   }
   for ([[maybe_unused]] auto _ : state) {
     state.SetIterationTime(median(in_turn) * 1e-9);

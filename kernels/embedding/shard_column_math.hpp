@@ -11,6 +11,22 @@
 /// same operations.
 namespace msstream::ops::kernels {
 
+/// Returns an element of the early message of a rank, or of its late one; 0 in a bag without a row,
+/// and where a place is not one that a rank writes.
+MSSTREAM_HOST_DEVICE inline float split_element(JoinedColumnsArgs const& args,
+                                                ColumnSource const& source,
+                                                SplitSlot const& slot,
+                                                std::int64_t row) {
+  auto const* const early = args.messages + source.rank * args.stride;
+  auto const place = RowPlace::of_float(early[slot.number_of(args.most_bags, row)]);
+  auto const element = (place.is_late() ? 0 : slot.places(args.most_bags)) + place.element() +
+                       source.column - slot.first_column;
+  if (!place.has_row() || element >= (place.is_late() ? args.late_stride : args.stride)) {
+    return 0.0F;
+  }
+  return place.is_late() ? args.late[source.rank * args.late_stride + element] : early[element];
+}
+
 MSSTREAM_HOST_DEVICE inline float joined_element(JoinedColumnsArgs const& args,
                                                  std::int64_t row,
                                                  std::int64_t column) {
@@ -19,8 +35,9 @@ MSSTREAM_HOST_DEVICE inline float joined_element(JoinedColumnsArgs const& args,
   Rounded sum{0.0F};
   for (auto i = first; i < last; ++i) {
     auto const source = args.sources[i];
-    float const element = source.rank == args.ranks
-                              ? args.own[row * args.own_width + source.column]
+    float const element = source.rank == args.ranks ? args.own[row * args.own_width + source.column]
+                          : args.late != nullptr
+                              ? split_element(args, source, args.source_slots[i], row)
                               : args.messages[source.rank * args.stride +
                                               row * args.widths[source.rank] + source.column];
     sum = i == first ? Rounded{element} : sum + Rounded{element};

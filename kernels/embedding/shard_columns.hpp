@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "embedding/split_slot.hpp"
+
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
@@ -30,6 +32,12 @@ struct JoinedColumnsArgs {
   std::int64_t rows;
   std::int64_t columns;
   float* output;  ///< [rows, columns]
+  /// The messages of late rows, if `messages` are the early ones, as RowPlace has both; otherwise
+  /// null. Message r begins at r * late_stride.
+  float const* late = nullptr;
+  std::int64_t late_stride = 0;
+  SplitSlot const* source_slots = nullptr;  ///< of each source, in device memory
+  std::int64_t most_bags = 0;
 };
 /// Writes each output row from the messages of all ranks: the sum of the column's sources in their
 /// order, divided by the bag's divisor; 0 if that is 0.

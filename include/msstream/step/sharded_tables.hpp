@@ -179,14 +179,15 @@ class ShardedTables {
   }
 
   /// Looks up and sends, before a lookup of `next`, those of its rows that the bags `now` of no
-  /// rank name. Returns `next` with these rows; its lookup gets the others, so that it has the bits
-  /// of a lookup without prefetched rows, provided that meanwhile only gradients of `now` change
-  /// the tables. Issued to the communicator's group, beside the backward of `now`; a collective.
+  /// rank name; of pooled rows, those of bags all of whose rows in a part of a table are such.
+  /// Returns `next` with these rows; its lookup gets the others, so that it has the bits of a
+  /// lookup without prefetched rows, provided that meanwhile only gradients of `now` change the
+  /// tables. Issued to the communicator's group, beside the backward of `now`; a collective.
   /// Asynchronous; capture-safe. Before the first step, `next` and `now` may be the same bags,
   /// which prefetches no row. A later lookup() throws std::logic_error if lookups of other bags
   /// than `now` have been played back since. Throws std::logic_error if other bags have been played
   /// back whose update is still to come, as with micro-batches; and std::invalid_argument for ids
-  /// of other tables, and unless distinct rows are sent.
+  /// of other tables, and if the pooled rows of most_samples for all ranks are 2^31 floats or more.
   [[nodiscard]] ShardedIds<R> prefetch_rows(
       ShardedIds<R> const& next,
       ShardedIds<R> const& now,
@@ -194,8 +195,9 @@ class ShardedTables {
     return ShardedIds<R>(body_.prefetch_rows(next.body(), now.body(), issued_at));
   }
   /// Looks up and sends all rows of `next`, as they are before an update that is issued later.
-  /// Returns `next` with these rows, which its lookup only pools: by choice one step stale if
-  /// called before the update of a step. Otherwise like prefetch_rows().
+  /// Returns `next` with these rows, so that its lookup gets none from other ranks: by choice one
+  /// step stale if called before the update of a step. Rows of replicated tables are looked up at
+  /// home, and not stale. Otherwise like prefetch_rows(), for any number of floats.
   [[nodiscard]] ShardedIds<R> prefetch_stale_rows(
       ShardedIds<R> const& next,
       std::source_location issued_at = std::source_location::current()) const {

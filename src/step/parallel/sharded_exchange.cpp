@@ -15,9 +15,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <initializer_list>
-#include <string_view>
-#include <utility>
 
 namespace msstream::detail {
 
@@ -260,96 +257,6 @@ std::optional<Floats> ShardedTablesState::divisors_of(Bags const& bags,
       {},
       issued_at);
   return divisors;
-}
-
-std::shared_ptr<ExchangedIds const> ShardedTablesState::prefetch_rows(
-    ExchangedIds const& ids, ExchangedIds const* now, std::source_location issued_at) const {
-  require(
-      distinct_.has_value(),
-      "ShardedTables: rows prefetched with SentRows::pooled; expected SentRows::distinct, whose "
-      "rows are pooled at home");
-  if (now != nullptr && now->backwards != ids.backwards &&
-      not_updated_->has_others_than(now->backwards)) {
-    throw std::logic_error(
-        "ShardedTables: rows prefetched beside bags, when others have been played back that no "
-        "update has applied, as with micro-batches and with several lookups in a step; expected "
-        "one lookup in each update");
-  }
-  AnyStreamScope const scope(communicator_.group(), {}, issued_at);
-  NameScope const names("sharded_tables");
-  auto result = std::make_shared<ExchangedIds>(ids);
-  result->ahead = distinct_->prefetch(
-      *this, *ids.distinct, now == nullptr ? nullptr : &*now->distinct, issued_at);
-  result->beside.reset();
-  // All rows of bags beside themselves come with the lookup.
-  if (now != nullptr && now->backwards != ids.backwards) {
-    result->beside = {now->backwards, *now->backwards, *backwards_};
-  }
-  return result;
-}
-
-void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_location issued_at) {
-  require(to.tables == from.tables && to.samples == from.samples,
-          "ShardedIds: ids of {} samples assigned to those of {}{}; expected the same tables and "
-          "as many samples",
-          from.samples,
-          to.samples,
-          to.tables == from.tables ? "" : " of other tables");
-  auto const form = [](ExchangedIds const& ids) {
-    return !ids.ahead ? "no prefetched rows" : ids.ahead->split ? "prefetched rows" : "stale rows";
-  };
-  require(std::string_view(form(to)) == form(from),
-          "ShardedIds: ids with {} assigned to those with {}; expected one form",
-          form(from),
-          form(to));
-  if (&to == &from) {
-    return;
-  }
-  auto const is_weighted = [](ExchangedIds const& ids) {
-    return (ids.received && ids.received->weights) || (ids.own && ids.own->weights);
-  };
-  require(is_weighted(to) == is_weighted(from),
-          "ShardedIds: ids {} weights assigned to those {}; expected both with or both without",
-          is_weighted(from) ? "with" : "without",
-          is_weighted(to) ? "with" : "without");
-  auto const copy_bags = [&](auto const& target, auto const& source) {
-    if (target && target->weights) {
-      copy_on_device(target->weights->any(), source->weights->any(), issued_at);
-    }
-    if (target) {
-      copy_on_device(target->ids.any(), source->ids.any(), issued_at);
-      copy_on_device(target->offsets->any(), source->offsets->any(), issued_at);
-    }
-  };
-  copy_bags(to.received, from.received);
-  copy_bags(to.own, from.own);
-  if (to.divisors) {
-    copy_on_device(to.divisors->any(), from.divisors->any(), issued_at);
-  }
-  auto const copy_all = [&](std::initializer_list<std::pair<AnyTensor, AnyTensor>> tensors) {
-    for (auto const& [target, source] : tensors) {
-      copy_on_device(target, source, issued_at);
-    }
-  };
-  if (to.distinct) {
-    auto const& target = *to.distinct;
-    auto const& source = *from.distinct;
-    copy_all({{target.bags.ids.any(), source.bags.ids.any()},
-              {target.bags.offsets->any(), source.bags.offsets->any()},
-              {target.sent.any(), source.sent.any()},
-              {target.received.any(), source.received.any()},
-              {target.places.any(), source.places.any()}});
-  }
-  if (to.ahead) {
-    copy_on_device(to.ahead->rows.any(), from.ahead->rows.any(), issued_at);
-  }
-  if (to.ahead && to.ahead->split) {
-    auto const& target = *to.ahead->split;
-    auto const& source = *from.ahead->split;
-    copy_all({{target.here.any(), source.here.any()},
-              {target.late.any(), source.late.any()},
-              {target.late_sent.any(), source.late_sent.any()}});
-  }
 }
 
 }  // namespace msstream::detail

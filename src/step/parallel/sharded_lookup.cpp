@@ -36,8 +36,10 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
   std::optional<TensorOf<std::int32_t>> argmax;
   if (tape != nullptr && distinct_) {
     argmax = distinct_->argmax_for(*ids->distinct);
-  } else if (tape != nullptr && divided_ && ops::detail::needs_argmax(*divided_, *ids->received)) {
-    argmax.emplace(device_, divided_->argmax_shape(ids->received->batch));
+  } else if (tape != nullptr && ids->pooled_ahead && !ids->pooled_ahead->split) {
+    argmax = ids->pooled_ahead->argmax;
+  } else if (tape != nullptr) {
+    argmax = argmax_for(*ids);
   }
   auto const pooled = distinct_
                           ? distinct_->lookup(*this, *ids->distinct, ids->ahead, argmax, issued_at)
@@ -69,14 +71,25 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
   return pooled;
 }
 
+std::optional<TensorOf<std::int32_t>> ShardedTablesState::argmax_for(
+    ExchangedIds const& ids) const {
+  if (!divided_ || !ops::detail::needs_argmax(*divided_, *ids.received)) {
+    return std::nullopt;
+  }
+  return TensorOf<std::int32_t>(device_, divided_->argmax_shape(ids.received->batch));
+}
+
 Floats ShardedTablesState::joined_lookup(ExchangedIds const& ids,
                                          std::optional<TensorOf<std::int32_t>> const& argmax,
                                          std::source_location issued_at) const {
   std::optional<Floats> received;
+  std::optional<Floats> late;
   if (layout_.widest > 0) {
-    auto const sent = pooled_for_all(ids, argmax, issued_at);
-    received.emplace(device_, sent.shape());
-    comm::detail::all_to_all(communicator_, sent.any(), received->any(), issued_at);
+    auto const& ahead = ids.pooled_ahead;
+    received = ahead ? ahead->rows : received_rows(ids, argmax, issued_at);
+    if (ahead && ahead->split) {
+      late = late_rows(ids, argmax, issued_at);
+    }
   }
   std::optional<Floats> of_replicated;
   if (replicated_) {
@@ -84,7 +97,28 @@ Floats ShardedTablesState::joined_lookup(ExchangedIds const& ids,
         OfKnownType(),
         ops::detail::embedding_lookup(DType::float32, *replicated_, *ids.own, {}, issued_at));
   }
-  return join(ids, received, of_replicated, issued_at);
+  return join(ids, received, late, of_replicated, issued_at);
+}
+
+Floats ShardedTablesState::received_rows(ExchangedIds const& ids,
+                                         std::optional<TensorOf<std::int32_t>> const& argmax,
+                                         std::source_location issued_at) const {
+  auto const sent = pooled_for_all(ids, argmax, issued_at);
+  Floats received(device_, sent.shape());
+  comm::detail::all_to_all(communicator_, sent.any(), received.any(), issued_at);
+  return received;
+}
+
+ops::TableBags<AnyRuntime> ShardedTablesState::divided_bags(ExchangedIds const& ids) const {
+  return bags_of(*ids.received, 0, divided_->tables());
+}
+
+Floats ShardedTablesState::pooled(Bags const& bags,
+                                  std::optional<TensorOf<std::int32_t>> const& argmax,
+                                  std::source_location issued_at) const {
+  return Floats(OfKnownType(),
+                ops::detail::embedding_lookup(
+                    DType::float32, *divided_, bags, {.argmax = argmax}, issued_at));
 }
 
 Floats ShardedTablesState::pooled_for_all(ExchangedIds const& ids,
@@ -100,28 +134,27 @@ Floats ShardedTablesState::pooled_for_all(ExchangedIds const& ids,
   if (!divided_) {
     return padding;
   }
-  auto const bags = bags_of(*ids.received, 0, divided_->tables());
-  Floats const pooled(OfKnownType(),
-                      ops::detail::embedding_lookup(
-                          DType::float32, *divided_, bags, {.argmax = argmax}, issued_at));
-  auto const by_rank = pooled.reshaped({ranks(), most_bags * width});
+  auto const by_rank =
+      pooled(divided_bags(ids), argmax, issued_at).reshaped({ranks(), most_bags * width});
   return rest == 0 ? by_rank : ops::detail::concat({by_rank, padding}, issued_at);
 }
 
 Floats ShardedTablesState::join(ExchangedIds const& ids,
                                 std::optional<Floats> const& received,
+                                std::optional<Floats> const& late,
                                 std::optional<Floats> const& of_replicated,
                                 std::source_location issued_at) const {
   Floats output(device_, {ids.samples, layout_.width});
   auto read = reads(arrays_.all());
-  for (auto const* const tensor : {&received, &of_replicated, &ids.divisors}) {
+  for (auto const* const tensor : {&received, &late, &of_replicated, &ids.divisors}) {
     if (*tensor) {
       read.add(**tensor);
     }
   }
+  auto const row_stride = options_.most_samples * layout_.widest;
   kernels::JoinedColumnsArgs const args{.messages = received ? received->data() : nullptr,
                                         .widths = widths_,
-                                        .stride = options_.most_samples * layout_.widest,
+                                        .stride = late ? layout_.early_stride : row_stride,
                                         .own = of_replicated ? of_replicated->data() : nullptr,
                                         .own_width = layout_.replicated_width,
                                         .ranks = static_cast<std::int32_t>(ranks()),
@@ -131,7 +164,11 @@ Floats ShardedTablesState::join(ExchangedIds const& ids,
                                         .divisors = ids.divisors ? ids.divisors->data() : nullptr,
                                         .rows = ids.samples,
                                         .columns = layout_.width,
-                                        .output = output.data()};
+                                        .output = output.data(),
+                                        .late = late ? late->data() : nullptr,
+                                        .late_stride = row_stride,
+                                        .source_slots = source_slots_,
+                                        .most_bags = options_.most_samples};
   issue(
       "joined_columns",
       read,

@@ -5,6 +5,7 @@
 #include "ops/common/id_trap.hpp"
 #include "step/parallel/device_arrays.hpp"
 #include "step/parallel/distinct_rows.hpp"
+#include "step/parallel/pooled_ahead.hpp"
 #include "step/parallel/table_layout.hpp"
 
 #include <msstream/comm/detail/any_communicator.hpp>
@@ -32,7 +33,8 @@ struct ExchangedIds {
   std::optional<Floats> divisors;  ///< [tables that are divided at home, samples]
   /// In the place of all these if distinct rows are sent.
   std::optional<DistinctIds> distinct = {};
-  std::optional<AheadRows> ahead = {};  ///< rows that have been prefetched
+  std::optional<AheadRows> ahead = {};           ///< distinct rows that have been prefetched
+  std::optional<PooledAhead> pooled_ahead = {};  ///< pooled rows that have been prefetched
   /// The number of backwards of lookups of these bags.
   std::shared_ptr<std::int64_t> backwards = std::make_shared<std::int64_t>(0);
   /// The bags beside which rows have been prefetched, and what had been counted by then.
@@ -148,12 +150,50 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   [[nodiscard]] Floats joined_lookup(ExchangedIds const& ids,
                                      std::optional<TensorOf<std::int32_t>> const& argmax,
                                      std::source_location issued_at) const;
+  /// Returns a tensor for the positions of maxima if a gradient of the lookup needs it.
+  [[nodiscard]] std::optional<TensorOf<std::int32_t>> argmax_for(ExchangedIds const& ids) const;
+  /// Returns the bags of all ranks' samples in the divided blocks.
+  [[nodiscard]] Bags divided_bags(ExchangedIds const& ids) const;
+  /// Returns the pooled rows of bags in the divided blocks.
+  [[nodiscard]] Floats pooled(Bags const& bags,
+                              std::optional<TensorOf<std::int32_t>> const& argmax,
+                              std::source_location issued_at) const;
   /// Returns the messages with the pooled rows of all ranks' samples in the divided blocks.
   [[nodiscard]] Floats pooled_for_all(ExchangedIds const& ids,
                                       std::optional<TensorOf<std::int32_t>> const& argmax,
                                       std::source_location issued_at) const;
+  /// Returns the messages of pooled rows from all ranks.
+  [[nodiscard]] Floats received_rows(ExchangedIds const& ids,
+                                     std::optional<TensorOf<std::int32_t>> const& argmax,
+                                     std::source_location issued_at) const;
+  /// Pools and sends the bags of `ids` none of whose rows `now` names ahead, or all if that is
+  /// null.
+  [[nodiscard]] PooledAhead pooled_ahead(ExchangedIds const& ids,
+                                         ExchangedIds const* now,
+                                         std::source_location issued_at) const;
+  /// Returns the messages of the rows that have not come ahead, and completes `argmax`.
+  [[nodiscard]] Floats late_rows(ExchangedIds const& ids,
+                                 std::optional<TensorOf<std::int32_t>> const& argmax,
+                                 std::source_location issued_at) const;
+  /// The ids of bags in the divided blocks that name no row of other bags, and of those that do.
+  struct SplitBags {
+    TensorOf<std::int64_t> early_ids;
+    TensorOf<std::int64_t> late_ids;
+    TensorOf<std::int64_t> before;  ///< as in PooledAhead::Split
+  };
+  [[nodiscard]] SplitBags split_bags(Bags const& bags,
+                                     Bags const& touching,
+                                     std::source_location issued_at) const;
+  /// Pools the early or the late bags, and returns the messages of these from all ranks. Without
+  /// bags the rank has no divided blocks.
+  [[nodiscard]] Floats exchanged_bags(Bags const* bags,
+                                      TensorOf<std::int64_t> const& before,
+                                      bool is_late,
+                                      std::optional<TensorOf<std::int32_t>> const& argmax,
+                                      std::source_location issued_at) const;
   [[nodiscard]] Floats join(ExchangedIds const& ids,
                             std::optional<Floats> const& received,
+                            std::optional<Floats> const& late,
                             std::optional<Floats> const& of_replicated,
                             std::source_location issued_at) const;
   /// Sends the gradient of the pooled rows to the ranks that have the rows, and adds those of this
@@ -198,6 +238,7 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   ops::kernels::ShardMessage const* messages_;
   ops::kernels::ShardRows const* rows_;  ///< of the blocks of this rank
   ops::kernels::ColumnSource const* sources_;
+  ops::kernels::SplitSlot const* source_slots_;
   std::int32_t const* first_sources_;
   std::int32_t const* gradient_sources_;
   std::int64_t const* first_gradient_sources_;

@@ -11,6 +11,7 @@ namespace msstream::detail {
 
 using ops::kernels::ColumnSource;
 using ops::kernels::ShardSlot;
+using ops::kernels::SplitSlot;
 
 TableLayout::TableLayout(std::vector<TableSpec> const& tables,
                          TablePlan const& plan,
@@ -19,6 +20,7 @@ TableLayout::TableLayout(std::vector<TableSpec> const& tables,
   make_blocks(tables, plan);
   make_messages(tables, most_bags);
   make_columns(tables, plan);
+  make_split_messages(most_bags);
 }
 
 void TableLayout::make_blocks(std::vector<TableSpec> const& tables, TablePlan const& plan) {
@@ -156,6 +158,26 @@ void TableLayout::make_columns(std::vector<TableSpec> const& tables, TablePlan c
       poolings_at_home.push_back(tables[t].pooling);
     }
     divisor_tables.insert(divisor_tables.end(), static_cast<std::size_t>(tables[t].width), number);
+  }
+}
+
+void TableLayout::make_split_messages(std::int64_t most_bags) {
+  std::vector<std::vector<SplitSlot>> of_columns;  // of each rank's message
+  for (auto const& rank : ranks) {
+    auto const slots = static_cast<std::int32_t>(rank.divided);
+    auto& columns = of_columns.emplace_back();
+    for (std::int32_t s = 0; s < slots; ++s) {
+      auto const first = static_cast<std::int32_t>(columns.size());
+      auto const count = rank.blocks[static_cast<std::size_t>(s)].columns;
+      columns.insert(columns.end(), static_cast<std::size_t>(count), {s, slots, first});
+    }
+    early_stride = std::max(early_stride, (slots + rank.divided_width) * most_bags);
+  }
+  for (auto const& source : sources) {
+    auto const rank = static_cast<std::size_t>(source.rank);
+    source_slots.push_back(rank < ranks.size()
+                               ? of_columns[rank][static_cast<std::size_t>(source.column)]
+                               : SplitSlot{});
   }
 }
 

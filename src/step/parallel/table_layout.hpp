@@ -3,6 +3,7 @@
 
 #include "embedding/shard_bags.hpp"
 #include "embedding/shard_columns.hpp"
+#include "embedding/split_slot.hpp"
 
 #include <msstream/step/table_plan.hpp>
 
@@ -43,6 +44,7 @@ struct TableLayout {
   std::int64_t hotness = 0;          ///< that of all tables together
   std::int64_t widest = 0;           ///< the largest divided_width of a rank
   std::int64_t widest_gradient = 0;  ///< the largest width of a rank
+  std::int64_t early_stride = 0;     ///< the floats of the largest early message of pooled rows
   std::int64_t message_stride = 0;   ///< the numbers of the largest message of ids
   std::int64_t most_ids = 0;         ///< the largest capacity of a message
 
@@ -53,6 +55,7 @@ struct TableLayout {
   /// The sources of the output columns in the messages of pooled rows, and of the columns of the
   /// messages of gradients in the output.
   std::vector<ops::kernels::ColumnSource> sources;
+  std::vector<ops::kernels::SplitSlot> source_slots;  ///< of the sources, if messages are split
   std::vector<std::int32_t> first_sources;
   std::vector<std::int32_t> gradient_sources;
   std::vector<std::int64_t> first_gradient_sources;  ///< of each rank
@@ -66,6 +69,7 @@ struct TableLayout {
   void make_blocks(std::vector<TableSpec> const& tables, TablePlan const& plan);
   void make_messages(std::vector<TableSpec> const& tables, std::int64_t most_bags);
   void make_columns(std::vector<TableSpec> const& tables, TablePlan const& plan);
+  void make_split_messages(std::int64_t most_bags);
 };
 
 }  // namespace msstream::detail

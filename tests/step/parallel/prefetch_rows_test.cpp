@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
 #include "runtime/gate.hpp"
+#include "step/parallel/rows_of_bags.hpp"
 #include "step/parallel/sharded_tables_state.hpp"
 #include "step/parallel/trained_rank_by_rank.hpp"
 
@@ -85,27 +86,6 @@ TYPED_TEST(PrefetchRows, stale_rows_are_those_before_the_update) {
                 bits_of(expected.pooled[1]));
     }
   }
-}
-
-[[nodiscard]] std::vector<TableSpec> specs_of_prefetch() {
-  return {{.name = "hot", .rows = 40, .width = 3, .hotness = 2},
-          {.name = "cold", .rows = 200, .width = 2, .hotness = 2}};
-}
-
-/// The distinct rows of a table in a range that bags name.
-[[nodiscard]] std::set<std::int64_t> rows_named(std::vector<BagLists> const& lists,
-                                                detail::TableBlock const& block) {
-  std::set<std::int64_t> rows;
-  for (auto const& list : lists) {
-    for (auto const& bag : list[block.table]) {
-      for (auto const id : bag) {
-        if (id >= block.first_row && id < block.first_row + block.rows) {
-          rows.insert(id);
-        }
-      }
-    }
-  }
-  return rows;
 }
 
 template <class R>
@@ -203,82 +183,80 @@ TYPED_TEST(PrefetchBeside, untouched_rows_come_while_the_backward_is_held) {
 
 TYPED_TEST(PrefetchBeside, what_would_make_rows_stale_is_refused) {
   using R = TypeParam;
-  on_ranks<R>(2, [&](Rank<R> const& rank) {
-    auto const specs = specs_of_prefetch();
-    auto const plan = plan_of(specs, {Sharding::row_wise}, rank.size());
-    ShardedTables<R> const tables(
-        specs, rank.communicator, {.most_samples = 1, .sent = SentRows::distinct}, plan);
-    ShardedTables<R> const pooling(specs, rank.communicator, {.most_samples = 1}, plan);
-    auto const bags = [&](std::int64_t id) {
-      std::vector<std::int64_t> const ids(4, id);
-      return ops::TableBags<R>{.ids = to_device(rank.device, ids, {4}), .batch = 1};
-    };
-    auto const pooled_ids = pooling.exchange(bags(1));
-    EXPECT_THAT(message_of<std::invalid_argument>(
-                    [&] { (void)pooling.prefetch_rows(pooled_ids, pooled_ids); }),
-                HasSubstr("SentRows::pooled; expected SentRows::distinct"));
-    EXPECT_THAT(
-        message_of<std::invalid_argument>([&] { (void)pooling.prefetch_stale_rows(pooled_ids); }),
-        HasSubstr("SentRows::pooled; expected SentRows::distinct"));
-    auto const now = tables.exchange(bags(1));
-    EXPECT_THAT(
-        message_of<std::invalid_argument>([&] { (void)tables.prefetch_rows(now, pooled_ids); }),
-        HasSubstr("prefetched rows of ids that other tables have exchanged"));
-    auto const next = tables.prefetch_rows(tables.exchange(bags(2)), now);
-    auto const stale = tables.prefetch_stale_rows(now);
-    EXPECT_THAT(message_of<std::invalid_argument>([&] { now.assign(next); }),
-                HasSubstr("ids with prefetched rows assigned to those with no prefetched rows"));
-    EXPECT_THAT(message_of<std::invalid_argument>([&] { next.assign(stale); }),
-                HasSubstr("ids with stale rows assigned to those with prefetched rows"));
+  for (auto const sent : {SentRows::pooled, SentRows::distinct}) {
+    on_ranks<R>(2, [&](Rank<R> const& rank) {
+      auto const specs = specs_of_prefetch();
+      auto const plan = plan_of(specs, {Sharding::row_wise}, rank.size());
+      ShardedTables<R> const tables(
+          specs, rank.communicator, {.most_samples = 1, .sent = sent}, plan);
+      ShardedTables<R> const others(specs, rank.communicator, {.most_samples = 1}, plan);
+      auto const bags = [&](std::int64_t id) {
+        std::vector<std::int64_t> const ids(4, id);
+        return ops::TableBags<R>{.ids = to_device(rank.device, ids, {4}), .batch = 1};
+      };
+      auto const ids_of_others = others.exchange(bags(1));
+      auto const now = tables.exchange(bags(1));
+      EXPECT_THAT(message_of<std::invalid_argument>(
+                      [&] { (void)tables.prefetch_rows(now, ids_of_others); }),
+                  HasSubstr("prefetched rows of ids that other tables have exchanged"));
+      auto const next = tables.prefetch_rows(tables.exchange(bags(2)), now);
+      auto const stale = tables.prefetch_stale_rows(now);
+      EXPECT_THAT(message_of<std::invalid_argument>([&] { now.assign(next); }),
+                  HasSubstr("ids with prefetched rows assigned to those with no prefetched rows"));
+      EXPECT_THAT(message_of<std::invalid_argument>([&] { next.assign(stale); }),
+                  HasSubstr("ids with stale rows assigned to those with prefetched rows"));
 
-    GradientTape<R> tape(rank.device);
-    auto const train = [&](ShardedIds<R> const& ids) {
-      tape.backward(ops::sum(tape, ops::sum(tape, tables.lookup(tape, ids), 0), 0));
-      tape.clear();
-    };
-    train(now);
-    (void)tables.lookup(no_tape, next);
-    train(tables.exchange(bags(2)));
-    EXPECT_THAT(message_of<std::logic_error>([&] { (void)tables.lookup(no_tape, next); }),
-                HasSubstr("prefetched beside other bags, after 2 backwards, of which 1 were"));
-    (void)tables.lookup(no_tape, stale);
-    comm::barrier(rank.communicator);
-    rank.communicator.synchronize();
-  });
+      GradientTape<R> tape(rank.device);
+      auto const train = [&](ShardedIds<R> const& ids) {
+        tape.backward(ops::sum(tape, ops::sum(tape, tables.lookup(tape, ids), 0), 0));
+        tape.clear();
+      };
+      train(now);
+      (void)tables.lookup(no_tape, next);
+      train(tables.exchange(bags(2)));
+      EXPECT_THAT(message_of<std::logic_error>([&] { (void)tables.lookup(no_tape, next); }),
+                  HasSubstr("prefetched beside other bags, after 2 backwards, of which 1 were"));
+      (void)tables.lookup(no_tape, stale);
+      comm::barrier(rank.communicator);
+      rank.communicator.synchronize();
+    });
+  }
 }
 
 TYPED_TEST(PrefetchBeside, rows_that_an_update_to_come_moves_otherwise_are_refused) {
   using R = TypeParam;
-  on_ranks<R>(2, [&](Rank<R> const& rank) {
-    auto const specs = specs_of_prefetch();
-    auto const plan = plan_of(specs, {Sharding::row_wise}, rank.size());
-    ShardedTables<R> const tables(
-        specs, rank.communicator, {.most_samples = 1, .sent = SentRows::distinct}, plan);
-    Optimizer<R> optimizer(
-        rank.device, {.kind = ops::OptimizerKind::sgd, .learning_rate = 1}, {.micro_batches = 2});
-    tables.add_to(optimizer);
-    auto const ids_of = [&](std::int64_t id) {
-      std::vector<std::int64_t> const ids(4, id);
-      return tables.exchange(
-          ops::TableBags<R>{.ids = to_device(rank.device, ids, {4}), .batch = 1});
-    };
-    GradientTape<R> tape(rank.device);
-    auto const play_back = [&](ShardedIds<R> const& ids) {
-      tape.backward(ops::sum(tape, ops::sum(tape, tables.lookup(tape, ids), 0), 0));
-      return optimizer.step(tape);
-    };
-    auto const first = ids_of(1);
-    auto const second = ids_of(2);
-    EXPECT_FALSE(play_back(first));
-    (void)tables.prefetch_rows(second, first);
-    EXPECT_THAT(message_of<std::logic_error>([&] { (void)tables.prefetch_rows(first, second); }),
-                HasSubstr("played back that no update has applied"));
-    EXPECT_TRUE(play_back(second));
-    tape.clear();
-    (void)tables.prefetch_rows(first, second);
-    comm::barrier(rank.communicator);
-    rank.communicator.synchronize();
-  });
+  for (auto const sent : {SentRows::pooled, SentRows::distinct}) {
+    on_ranks<R>(2, [&](Rank<R> const& rank) {
+      auto const specs = specs_of_prefetch();
+      auto const plan = plan_of(specs, {Sharding::row_wise}, rank.size());
+      ShardedTables<R> const tables(
+          specs, rank.communicator, {.most_samples = 1, .sent = sent}, plan);
+      Optimizer<R> optimizer(
+          rank.device, {.kind = ops::OptimizerKind::sgd, .learning_rate = 1}, {.micro_batches = 2});
+      tables.add_to(optimizer);
+      auto const ids_of = [&](std::int64_t id) {
+        std::vector<std::int64_t> const ids(4, id);
+        return tables.exchange(
+            ops::TableBags<R>{.ids = to_device(rank.device, ids, {4}), .batch = 1});
+      };
+      GradientTape<R> tape(rank.device);
+      auto const play_back = [&](ShardedIds<R> const& ids) {
+        tape.backward(ops::sum(tape, ops::sum(tape, tables.lookup(tape, ids), 0), 0));
+        return optimizer.step(tape);
+      };
+      auto const first = ids_of(1);
+      auto const second = ids_of(2);
+      EXPECT_FALSE(play_back(first));
+      (void)tables.prefetch_rows(second, first);
+      EXPECT_THAT(message_of<std::logic_error>([&] { (void)tables.prefetch_rows(first, second); }),
+                  HasSubstr("played back that no update has applied"));
+      EXPECT_TRUE(play_back(second));
+      tape.clear();
+      (void)tables.prefetch_rows(first, second);
+      comm::barrier(rank.communicator);
+      rank.communicator.synchronize();
+    });
+  }
 }
 
 }  // namespace

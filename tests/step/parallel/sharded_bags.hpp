@@ -19,6 +19,20 @@ namespace msstream::testing {
 /// The ids of bags, by table and sample.
 using BagLists = std::vector<std::vector<std::vector<std::int64_t>>>;
 
+/// The rows that are looked up before the update of the step before.
+enum class RowsAhead : std::uint8_t { none, untouched, stale };
+
+/// Returns bags for the next step with the rows that are looked up ahead of it.
+template <Runtime R>
+[[nodiscard]] ShardedIds<R> with_rows_ahead(ShardedTables<R> const& tables,
+                                            RowsAhead rows,
+                                            ShardedIds<R> const& next,
+                                            ShardedIds<R> const& now) {
+  return rows == RowsAhead::untouched ? tables.prefetch_rows(next, now)
+         : rows == RowsAhead::stale   ? tables.prefetch_stale_rows(next)
+                                      : next;
+}
+
 /// Returns random bags of every table, some of them empty, with ids of few rows, so that ranks have
 /// some in common, and some ids that are out of range. With `is_fixed`, each bag has the table's
 /// hotness, otherwise at most twice of it.

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -25,9 +26,6 @@ using ShardRule = ops::OptimizerKind;
 constexpr std::int64_t kShardSamples = 11;
 constexpr int kShardSteps = 3;
 
-/// The rows that are looked up before the update of the step before.
-enum class RowsAhead : std::uint8_t { none, untouched, stale };
-
 struct HowShards {
   std::vector<Sharding> shardings = {Sharding::table_wise};
   ShardRule rule = ShardRule::sgd;
@@ -42,6 +40,7 @@ struct HowShards {
   bool is_largest = false;  ///< the first two tables take the maximum
   SentRows sent = SentRows::pooled;
   RowsAhead rows_ahead = RowsAhead::none;  ///< with is_ahead
+  std::int64_t rows_times = 1;             ///< tables have so many times as many rows
 };
 
 [[nodiscard]] inline std::vector<TableSpec> specs_of_shards(HowShards const& how) {
@@ -64,6 +63,9 @@ struct HowShards {
   };
   for (std::size_t t = 0; how.is_largest && t < 2; ++t) {
     specs[t].pooling = ops::Pooling::max;
+  }
+  for (auto& spec : specs) {
+    spec.rows *= how.rows_times;
   }
   return specs;
 }
@@ -126,7 +128,8 @@ template <Runtime R>
   return ops::EmbeddingTables<R>(device, tables);
 }
 
-/// Trains tables that are not divided on the whole batch.
+/// Trains tables that are not divided on the whole batch. With stale rows, a lookup comes before
+/// the update of the step before.
 template <Runtime R>
 [[nodiscard]] TrainedShards trained_whole(HowShards const& how) {
   Device<R> const device;
@@ -135,12 +138,22 @@ template <Runtime R>
   auto const together = whole_tables(device, specs, parameters);
   Optimizer<R> optimizer(device, rule_of_shards(how.rule));
   optimizer.add(parameters);
-  GradientTape<R> tape(device);
-  BagsOnDevice<R> bags(device, specs, kShardSamples, {0, kShardSamples}, how.is_fixed);
+  // Of even and of odd steps.
+  std::array<GradientTape<R>, 2> tapes{GradientTape<R>(device), GradientTape<R>(device)};
+  std::vector<BagsOnDevice<R>> bags;
+  for (int i = 0; i < 2; ++i) {
+    bags.emplace_back(device, specs, kShardSamples, BatchPart{0, kShardSamples}, how.is_fixed);
+  }
+  auto const looked_up = [&](int step) {
+    auto const i = static_cast<std::size_t>(step % 2);
+    bags[i].put(random_bags(specs, kShardSamples, how.is_fixed, static_cast<std::uint64_t>(step)));
+    return ops::embedding_lookup(tapes[i], together, bags[i].bags());
+  };
+  std::optional<Tensor<float, R>> ahead;
   TrainedShards trained;
   for (int step = 0; step < kShardSteps; ++step) {
-    bags.put(random_bags(specs, kShardSamples, how.is_fixed, static_cast<std::uint64_t>(step)));
-    auto const pooled = ops::embedding_lookup(tape, together, bags.bags());
+    auto& tape = tapes[static_cast<std::size_t>(step % 2)];
+    auto const pooled = ahead ? *ahead : looked_up(step);
     trained.pooled.push_back(to_host(pooled));
     auto coefficients = coefficients_of(step, together.width());
     for (auto& coefficient : coefficients) {
@@ -148,6 +161,9 @@ template <Runtime R>
     }
     tape.backward(loss_of_shards(
         tape, pooled, to_device(device, coefficients, {kShardSamples, together.width()})));
+    if (how.rows_ahead == RowsAhead::stale) {
+      ahead = looked_up(step + 1);
+    }
     optimizer.step(tape);
     tape.clear();
   }
@@ -205,7 +221,7 @@ class ShardsOfRank {
     std::optional<ShardedIds<R>> now;
     if (how_.is_ahead) {
       auto const first = tables_.exchange(bags_.bags());
-      now = prefetched(first, first);
+      now = with_rows_ahead(tables_, how_.rows_ahead, first, first);
     }
     auto const step = [&] {
       std::optional<StreamScope<R>> scope;
@@ -217,7 +233,7 @@ class ShardsOfRank {
       auto const loss = loss_of_shards(tape_, *pooled, coefficients_);
       std::optional<ShardedIds<R>> next;
       if (how_.is_ahead) {
-        next = prefetched(tables_.exchange(next_bags_.bags()), ids);
+        next = with_rows_ahead(tables_, how_.rows_ahead, tables_.exchange(next_bags_.bags()), ids);
       }
       tape_.backward(loss);
       optimizer_.step(tape_);
@@ -246,11 +262,6 @@ class ShardsOfRank {
   [[nodiscard]] ShardedTables<R> const& tables() const { return tables_; }
 
  private:
-  [[nodiscard]] ShardedIds<R> prefetched(ShardedIds<R> const& next, ShardedIds<R> const& now) {
-    return how_.rows_ahead == RowsAhead::untouched ? tables_.prefetch_rows(next, now)
-           : how_.rows_ahead == RowsAhead::stale   ? tables_.prefetch_stale_rows(next)
-                                                   : next;
-  }
   void put(int step) {
     auto const of_step = [&](int number) {
       return random_bags(specs_, kShardSamples, how_.is_fixed, static_cast<std::uint64_t>(number));

@@ -2,7 +2,7 @@
 #include "base/message_of.hpp"
 #include "comm/ranks.hpp"
 #include "memory/runtimes.hpp"
-#include "step/parallel/sharded_bags.hpp"
+#include "step/parallel/sharded_training.hpp"
 
 #include <msstream/msstream.hpp>
 #include <msstream/step/sharded_tables.hpp>
@@ -35,6 +35,7 @@ struct HowWeighed {
   int groups = 0;
   bool is_captured = false;
   bool is_ahead = false;  ///< the ids of the next step are exchanged before the update
+  RowsAhead rows_ahead = RowsAhead::none;  ///< with is_ahead
   std::uint64_t seed = 1;
 };
 
@@ -138,14 +139,17 @@ struct WeighedRow {
   return rows;
 }
 
-/// Trains in float64 from the given tables.
+/// Trains in float64 from the given tables. Rows that are stale are those before the update of the
+/// step before.
 [[nodiscard]] Weighed<double> weighed_reference(HowWeighed const& how, Weighed<double> state) {
   auto const specs = weighed_specs(how);
   std::int64_t width = 0;
   for (auto const& spec : specs) {
     width += spec.width;
   }
+  auto before = state.tables;
   for (int step = 0; step < kWeighedSteps; ++step) {
+    auto const& looked_up = how.rows_ahead == RowsAhead::stale ? before : state.tables;
     auto const bags = weighed_bags(how, step);
     auto const gradient = weighed_gradient(how, step, width);
     std::vector<double> pooled(static_cast<std::size_t>(kWeighedSamples * width));
@@ -160,13 +164,14 @@ struct WeighedRow {
           for (std::int64_t c = 0; c < spec.width; ++c) {
             auto const at = static_cast<std::size_t>(s * width + first + c);
             auto const in_table = static_cast<std::size_t>(id * spec.width + c);
-            pooled[at] += factor * state.tables[t][in_table];
+            pooled[at] += factor * looked_up[t][in_table];
             moved[t][in_table] -= static_cast<double>(kWeighedRate) * factor * gradient[at];
           }
         }
       }
       first += spec.width;
     }
+    before = state.tables;
     state.tables = moved;
     state.pooled.push_back(pooled);
   }
@@ -264,21 +269,12 @@ template <Runtime R>
       tables.for_each_part([&](std::string const& name, auto const& tensor) {
         auto const t = static_cast<std::size_t>(std::ranges::find(specs, name, &TableSpec::name) -
                                                 specs.begin());
-        auto const& at = plan.tables[t];
-        bool const by_rows = at.sharding == Sharding::row_wise;
-        std::int64_t begin = 0;
-        if (by_rows || at.sharding == Sharding::column_wise) {
-          auto const number = std::ranges::find(at.ranks, rank.rank()) - at.ranks.begin();
-          auto const parts = batch_parts(by_rows ? specs[t].rows : specs[t].width,
-                                         static_cast<int>(at.ranks.size()));
-          begin = parts[static_cast<std::size_t>(number)].begin;
-        }
+        auto const block = block_of_rank(specs[t], plan.tables[t], rank.rank());
         auto const elements = to_host(tensor);
-        auto const columns = tensor.shape()[1];
         std::lock_guard const guard(mutex);
         for (std::size_t i = 0; i < elements.size(); ++i) {
-          auto const row = static_cast<std::int64_t>(i) / columns + (by_rows ? begin : 0);
-          auto const column = static_cast<std::int64_t>(i) % columns + (by_rows ? 0 : begin);
+          auto const row = block.first_row + static_cast<std::int64_t>(i) / block.columns;
+          auto const column = block.first_column + static_cast<std::int64_t>(i) % block.columns;
           whole[t][static_cast<std::size_t>(row * specs[t].width + column)] = to_float(elements[i]);
         }
       });
@@ -308,7 +304,8 @@ template <Runtime R>
     put(0);
     std::optional<ShardedIds<R>> now;
     if (how.is_ahead) {
-      now = tables.exchange(bags.bags(how.is_weighted));
+      auto const first = tables.exchange(bags.bags(how.is_weighted));
+      now = with_rows_ahead(tables, how.rows_ahead, first, first);
     }
     std::optional<Tensor<float, R>> pooled;
     auto const step = [&] {
@@ -318,9 +315,11 @@ template <Runtime R>
       }
       auto const ids = now ? *now : tables.exchange(bags.bags(how.is_weighted));
       pooled = tables.lookup(tape, ids);
-      auto const next = how.is_ahead
-                            ? std::optional(tables.exchange(next_bags.bags(how.is_weighted)))
-                            : std::nullopt;
+      std::optional<ShardedIds<R>> next;
+      if (how.is_ahead) {
+        next = with_rows_ahead(
+            tables, how.rows_ahead, tables.exchange(next_bags.bags(how.is_weighted)), ids);
+      }
       tape.without_gradient(gradient);
       auto const products = ops::multiply(tape, *pooled, gradient);
       tape.backward(ops::sum(tape, ops::sum(tape, products, 0), 0));
@@ -422,12 +421,13 @@ TYPED_TEST(ShardedWeights, bits_are_equal_for_all_groups_eager_and_captured_and_
   auto const expected = weighed_on_ranks<TypeParam>(3, how);
   for (int const groups : {0, 1, 2, 4}) {
     for (bool const is_captured : {false, true}) {
-      for (bool const is_ahead : {false, true}) {
+      for (int const ahead : {0, 1, 2}) {  // nothing, ids, and untouched rows, too
         SCOPED_TRACE(std::to_string(groups) + " groups, captured: " + std::to_string(is_captured) +
-                     ", ahead: " + std::to_string(is_ahead));
+                     ", ahead: " + std::to_string(ahead));
         how.groups = groups;
         how.is_captured = is_captured;
-        how.is_ahead = is_ahead;
+        how.is_ahead = ahead > 0;
+        how.rows_ahead = ahead == 2 ? RowsAhead::untouched : RowsAhead::none;
         auto const found = weighed_on_ranks<TypeParam>(3, how);
         for (std::size_t t = 0; t < expected.after.tables.size(); ++t) {
           EXPECT_EQ(bits_of(found.after.tables[t]), bits_of(expected.after.tables[t]));
@@ -435,6 +435,22 @@ TYPED_TEST(ShardedWeights, bits_are_equal_for_all_groups_eager_and_captured_and_
         for (std::size_t step = 0; step < expected.after.pooled.size(); ++step) {
           EXPECT_EQ(bits_of(found.after.pooled[step]), bits_of(expected.after.pooled[step]));
         }
+      }
+    }
+  }
+}
+
+TYPED_TEST(ShardedWeights, rows_ahead_are_those_of_whole_tables) {
+  HowWeighed how{.has_defaults = true, .is_ahead = true, .seed = test_seed() % 1000000};
+  for (auto const sharding : {Sharding::table_wise, Sharding::row_wise, Sharding::column_wise}) {
+    how.shardings = {sharding};
+    for (int const choice : {0, 1, 2, 3}) {
+      how.rows_ahead = (choice & 1) != 0 ? RowsAhead::stale : RowsAhead::untouched;
+      how.is_fixed = (choice & 2) != 0;
+      for (int const ranks : {1, 2, 4}) {
+        SCOPED_TRACE(std::string(name_of(sharding)) + ", ranks: " + std::to_string(ranks) +
+                     ", stale, fixed: " + std::to_string(choice));
+        expect_weighed(weighed_on_ranks<TypeParam>(ranks, how), how);
       }
     }
   }

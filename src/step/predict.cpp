@@ -78,19 +78,19 @@ double predict_eager(StepTrace const& trace,
   auto const context = std::make_shared<detail::StreamContext>(
       detail::make_backend<Sim>({.schedule = sim::by_time(), .cost = cost, .runs_work = false}),
       std::make_shared<detail::DependencyTracker>(life_of<Sim>));
-  // A communicator has a group of its own, whatever the groups of the other operations.
   std::map<std::pair<std::string, int>, std::shared_ptr<detail::StreamGroup>> made;
   auto const key_of = [&](std::size_t i) {
-    auto const& collective = trace.operations()[i].collective;
-    return collective ? std::pair(collective->communicator, -1)
-                      : std::pair(std::string(), groups[i]);
+    auto const communicator = stream_of_communicator(trace, i);
+    return std::pair(communicator, communicator.empty() ? groups[i] : -1);
   };
   for (std::size_t i = 0; i < groups.size(); ++i) {
     auto const key = key_of(i);
     auto& group = made[key];
     if (group == nullptr) {
       group = std::make_shared<detail::StreamGroup>(
-          context, key.second, detail::StreamGroupOptions{.merge_streams = model.merge_streams});
+          context,
+          key.second,
+          detail::StreamGroupOptions{.merge_streams = model.merge_streams || !key.first.empty()});
     }
   }
   std::vector<detail::AccessRecord> memory(trace.memory_bytes().size());

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string_view>
 
 namespace msstream {
 
@@ -47,13 +48,16 @@ void check(StepTrace const& trace, comm::Links const& links, RanksModel const& m
   for (std::size_t i = 0; i < trace.operations().size(); ++i) {
     auto const& operation = trace.operations()[i];
     any = any || operation.collective;
-    auto const& stream = trace.streams()[operation.stream].name;
-    require(operation.collective || !stream.starts_with("comm "),
+    std::string_view const name = operation.name;
+    bool const is_collective =
+        comm::collective_kind_named(name.substr(name.rfind('/') + 1)).has_value() &&
+        !stream_of_communicator(trace, i).empty();
+    require(operation.collective || !is_collective,
             "predict: operations[{}], '{}' of the stream '{}', has no field 'collective' with its "
             "bytes; record the step again",
             i,
             operation.name,
-            stream);
+            trace.streams()[operation.stream].name);
   }
   require(any || model.ranks == 1,
           "predict: {} ranks, and a trace of {} operations without a collective; record a step "

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "simulated_step.hpp"
+
 #include <msstream/base/detail/require.hpp>
 #include <msstream/step/auto_assignment.hpp>
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 namespace msstream {
@@ -14,6 +17,16 @@ StepGroups recorded_groups(StepTrace const& trace) {
     groups.push_back(trace.group_of(i));
   }
   return groups;
+}
+
+std::string stream_of_communicator(StepTrace const& trace, std::size_t operation) {
+  constexpr std::string_view kBegin = "comm ";  // of the names of communicators' streams
+  auto const& one = trace.operations()[operation];
+  if (one.collective) {
+    return std::string(kBegin) + one.collective->communicator;
+  }
+  auto const& stream = trace.streams()[one.stream].name;
+  return stream.starts_with(kBegin) ? stream : std::string();
 }
 
 StepGroups groups_by(StepTrace const& trace, StreamAssignment const& assignment) {
@@ -31,7 +44,6 @@ std::vector<std::size_t> streams_by(StepTrace const& trace,
           "groups for {} operations; expected one for each of the step's {}",
           groups.size(),
           trace.operations().size());
-  // A communicator has a stream of its own, whatever the groups of the other operations.
   std::map<std::tuple<std::string, int, StreamKind>, std::size_t> numbers;
   std::vector<std::size_t> streams;
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -41,8 +53,9 @@ std::vector<std::size_t> streams_by(StepTrace const& trace,
             groups[i]);
     auto const& operation = trace.operations()[i];
     auto const kind = merge_streams ? StreamKind::compute : operation.kind;
-    auto const key = operation.collective ? std::tuple(operation.collective->communicator, -1, kind)
-                                          : std::tuple(std::string(), groups[i], kind);
+    auto const communicator = stream_of_communicator(trace, i);
+    auto const key = communicator.empty() ? std::tuple(communicator, groups[i], kind)
+                                          : std::tuple(communicator, -1, StreamKind::compute);
     streams.push_back(numbers.try_emplace(key, numbers.size()).first->second);
   }
   return streams;

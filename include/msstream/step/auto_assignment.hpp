@@ -23,8 +23,9 @@ using StepGroups = std::vector<int>;
 [[nodiscard]] StepGroups groups_by(StepTrace const& trace, StreamAssignment const& assignment);
 
 /// Returns the stream of each operation of a step, numbered in the order of first use. A group has
-/// one stream for each kind of work, or one stream if `merge_streams` is set. Collectives are on a
-/// stream of their communicator, whatever their group. Throws
+/// one stream for each kind of work, or one stream if `merge_streams` is set. Collectives, and
+/// operations that were recorded on the group of a communicator, are on a stream of the
+/// communicator, whatever their group. Throws
 /// std::invalid_argument unless there is one group, -1 or more, for each operation.
 [[nodiscard]] std::vector<std::size_t> streams_by(StepTrace const& trace,
                                                   StepGroups const& groups,

@@ -128,6 +128,19 @@ TEST(PredictRanks, collectives_are_on_no_stream_of_their_recorded_group) {
   EXPECT_DOUBLE_EQ(predict(maker.run(), StepGroups{0, 0}, round_ranks(1).step), 1000);
 }
 
+TEST(PredictRanks, operations_of_a_communicator_are_on_its_stream) {
+  std::vector<StepTrace::Operation> operations{
+      {.name = "other", .writes = {0}, .end_ns = 500},
+      {.name = "copy", .stream = 1, .writes = {1}, .end_ns = 1000},
+      {.name = "all_reduce", .stream = 1, .writes = {2}, .end_ns = 1}};
+  operations[2].collective = StepTrace::Collective{CollectiveKind::all_reduce, 600, "world", 2};
+  StepTrace const trace({{.name = "default"}, {.name = "comm world"}}, {0, 0, 0}, operations);
+  EXPECT_EQ(streams_by(trace, {-1, -1, -1}), (std::vector<std::size_t>{0, 1, 1}));
+  EXPECT_DOUBLE_EQ(predict(trace, round_node(), round_ranks(2)).step_ns, 1000 + 650);
+  EXPECT_DOUBLE_EQ(predict(trace, round_node(), round_ranks(2, StepModel::Launch::eager)).step_ns,
+                   200 + 1000 + 650);
+}
+
 TEST(PredictRanks, collectives_keep_multiprocessors_from_kernels) {
   TraceMaker maker;
   maker.add("product", 0, 1000, {}, {1}, StreamKind::compute, 100);

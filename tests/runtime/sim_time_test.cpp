@@ -142,6 +142,31 @@ TEST_F(SimTime, kernels_fill_as_large_a_device_as_there_is) {
   EXPECT_NEAR(of_two(132), 100 + 2 * alone, 1e-6) << "a kernel has no more than there are";
 }
 
+TEST_F(SimTime, collectives_share_the_link) {
+  // The first one has the link to itself from 150 to 250 ns, until the second one needs it, too.
+  // They share it until 850 ns, when the second one has 100 ns left.
+  use({.device_ns = 50, .sms = 10, .link_ns = 400});
+  kernel(0);
+  kernel(1);
+  EXPECT_DOUBLE_EQ(makespan(), 950);
+}
+
+TEST_F(SimTime, collectives_keep_multiprocessors_from_kernels) {
+  auto cost = round_costs({});
+  bool is_first = true;
+  cost.kernel = [&](auto, auto) {
+    return std::exchange(is_first, false)
+               ? SimCost::Kernel{.device_ns = 50, .sms = 25, .link_ns = 750}
+               : SimCost::Kernel{.device_ns = 1000, .sms = 100};
+  };
+  use_costs(cost);
+  // The collective runs from 100 to 900 ns whatever there is beside it. The kernel runs from 200 ns
+  // on at three quarters of its speed, and then has 475 ns left.
+  kernel(0);
+  kernel(1);
+  EXPECT_DOUBLE_EQ(makespan(), 900 + 475);
+}
+
 TEST_F(SimTime, a_fork_and_join_takes_its_longest_path) {
   use({1000, 10});
   // The queue of stream 0 is [fork, left, wait for right, join]; that of stream 1 is [wait for

@@ -35,7 +35,8 @@ struct RanksPrediction {
   double compute_ns = 0;      ///< the step of one rank if collectives took no time
   double collectives_ns = 0;  ///< the sum of the times of all collectives, each alone on the link
 
-  /// The time that collectives and skew add to the step.
+  /// The time that collectives and skew add to the step. It can be a little below 0, where kernels
+  /// that wait for a collective then have more of the device to themselves.
   [[nodiscard]] double exposed_ns() const noexcept { return step_ns - compute_ns; }
   /// compute_ns / step_ns; 1 for a step that takes no time. Of weak scaling, the efficiency.
   [[nodiscard]] double computing() const noexcept { return step_ns > 0 ? compute_ns / step_ns : 1; }

@@ -298,15 +298,17 @@ TYPED_TEST(PooledBeside, stale_bags_come_while_the_backward_is_held) {
 
 TYPED_TEST(PooledBeside, messages_of_too_many_floats_are_refused) {
   using R = TypeParam;
-  on_ranks<R>(1, [&](Rank<R> const& rank) {
-    constexpr std::int64_t kWidth = std::int64_t{1} << 20U;
+  on_ranks<R>(2, [&](Rank<R> const& rank) {
+    constexpr std::int64_t kWidth = std::int64_t{1} << 19U;
     ShardedTables<R> const tables(
         {{.name = "wide", .rows = 1, .width = kWidth}}, rank.communicator, {.most_samples = 2048});
     auto const ids = tables.exchange(
         ops::TableBags<R>{.ids = rank.tensor(std::vector<std::int64_t>{0}), .batch = 1});
     EXPECT_THAT(
         message_of<std::invalid_argument>([&] { (void)tables.prefetch_rows(ids, ids); }),
-        ::testing::HasSubstr("messages of 2147485696 floats to 1 ranks, with most_samples"));
+        ::testing::HasSubstr("messages of 1073743872 floats to 2 ranks, with most_samples 2048"));
+    comm::barrier(rank.communicator);
+    rank.communicator.synchronize();
   });
 }
 

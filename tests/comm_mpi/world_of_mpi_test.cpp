@@ -3,6 +3,7 @@
 #include "base/run_program.hpp"
 #include "comm/tcp_store.hpp"
 
+#include <msstream/comm/collectives.hpp>
 #include <msstream/comm/mpi.hpp>
 #include <msstream/msstream.hpp>
 

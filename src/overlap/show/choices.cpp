@@ -199,8 +199,9 @@ std::vector<std::string> failures_of(Explained const& explained,
   for (auto const& finding : report.findings) {
     auto lost = finding.lost;
     if (auto const& prediction = finding.prediction) {
-      // What cannot be gained is not lost.
-      lost = std::min(lost, prediction->before - prediction->after);
+      // What cannot be gained even in the best case is not lost.
+      auto const least = prediction->range ? prediction->range->least : prediction->after;
+      lost = std::min(lost, prediction->before - least);
     }
     double const share = window == 0 ? 0 : static_cast<double>(lost) / static_cast<double>(window);
     bool const fails = lost > 0 && std::ranges::any_of(conditions, [&](FailOn const& condition) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
 #include "common/launch.cuh"
+#include "metrics/bucket_map.hpp"
 #include "metrics/metric_math.hpp"
 #include "metrics/metric_update.hpp"
 
@@ -147,18 +148,84 @@ __device__ std::int64_t first_that_counts(MetricUpdate const& update, std::int64
   return existing;
 }
 
-/// The last block to finish sets the centre, so that all blocks find the same one.
-__device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
-  auto const first = first_that_counts(update, existing);
-  if (first == existing) {
-    return;
-  }
-  __shared__ double shared_centre;
-  if (threadIdx.x == 0) {
-    shared_centre = centre_of(update, first, existing);
+/// Sorts kMostKnots + 1 keys in shared memory, by a bitonic network.
+__device__ void sort_keys(std::uint32_t* keys) {
+  constexpr int kKeys = kMostKnots + 1;
+  for (int run = 2; run <= kKeys; run *= 2) {
+    for (int distance = run / 2; distance > 0; distance /= 2) {
+      __syncthreads();
+      for (int i = static_cast<int>(threadIdx.x); i < kKeys; i += kThreads) {
+        int const other = i ^ distance;
+        bool const ascends = (i & run) == 0;
+        if (other > i && (keys[i] > keys[other]) == ascends) {
+          auto const key = keys[i];
+          keys[i] = keys[other];
+          keys[other] = key;
+        }
+      }
+    }
   }
   __syncthreads();
-  double const centre = shared_centre;
+}
+
+/// Writes the keys of the first examples, at most most_knots(), to `keys` in their order, and the
+/// largest key behind them. Returns their number to all threads.
+__device__ int sample_keys(MetricUpdate const& update, std::int64_t existing, std::uint32_t* keys) {
+  __shared__ int of_warps[kThreads / 32];
+  auto const thread = static_cast<int>(threadIdx.x);
+  int const most = most_knots(update.capacity);
+  for (int i = thread; i <= kMostKnots; i += kThreads) {
+    keys[i] = ~0U;
+  }
+  int count = 0;
+  for (std::int64_t begin = 0; begin < existing && count < most; begin += kThreads) {
+    auto const row = begin + thread;
+    bool const counts = row < existing && is_sampled(update, row);
+    auto const lanes = __ballot_sync(kAllLanes, counts ? 1 : 0);
+    __syncthreads();
+    if (thread % 32 == 0) {
+      of_warps[thread / 32] = __popc(lanes);
+    }
+    __syncthreads();
+    int place = count + __popc(lanes & ((1U << static_cast<unsigned>(thread % 32)) - 1U));
+    for (int warp = 0; warp < kThreads / 32; ++warp) {
+      place += warp < thread / 32 ? of_warps[warp] : 0;
+      count += of_warps[warp];
+    }
+    if (counts && place < most) {
+      keys[place] = ordered_bits(update.scores[row]);
+    }
+  }
+  __syncthreads();
+  return min(count, most);
+}
+
+/// The last block to finish writes the knots, so that all blocks find the same ones.
+__device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
+  if (first_that_counts(update, existing) == existing) {
+    return;
+  }
+  __shared__ std::uint32_t knots[kMostKnots + 1];
+  __shared__ BucketMap shared_map;
+  bool const is_known = has_map(update);
+  if (is_known) {
+    if (threadIdx.x == 0) {
+      shared_map = map_of(update);
+      shared_map.knots = knots;
+    }
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < shared_map.knot_count; i += kThreads) {
+      knots[i] = update.knots[i];
+    }
+  } else {
+    int const sampled = sample_keys(update, existing, knots);
+    sort_keys(knots);
+    if (threadIdx.x == 0) {
+      shared_map = map_of_sample(update.capacity, update.are_probabilities, knots, sampled);
+    }
+  }
+  __syncthreads();
+  auto const& map = shared_map;
   TallyWords words;
   for (auto i = grid_thread(); i < existing; i += grid_stride()) {
     float const label = update.labels[i];
@@ -166,8 +233,7 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
     if (!words.count(update, update.scores[i], label, weight)) {
       continue;
     }
-    auto const bucket =
-        (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i], centre);
+    auto const bucket = (label > 0.5F ? update.capacity : 0) + map.bucket_of(update.scores[i]);
     if (update.weights == nullptr) {
       // At the beginning of a training all scores are alike, so one lane adds for all lanes of its
       // warp that have the same bucket.
@@ -187,7 +253,13 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
   add_words<Tally::terms>(words.at, update.tally->at);
   if (is_last_block(update)) {
     update.tally->at[Tally::examples] = 1;
-    update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(centre);
+    if (!is_known) {
+      update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(map.centre);
+      update.tally->at[Tally::knots] = static_cast<std::uint64_t>(map.knot_count);
+      for (int i = 0; i < map.knot_count; ++i) {
+        update.knots[i] = map.knots[i];
+      }
+    }
   }
 }
 

@@ -34,14 +34,15 @@ constexpr bool is_mean(MetricKind kind) {
 struct Tally {
   enum Word : int {
     /// Rows that count; for MetricKind::kept, rows that existed; for MetricKind::gain, lists that
-    /// count; for MetricKind::buckets, not 0 if there is a centre.
+    /// count; for MetricKind::buckets, not 0 if there is a BucketMap.
     examples,
     bad_scores,                 ///< NaN, and probabilities outside [0, 1]; for means, not finite
     bad_labels,                 ///< outside [0, 1]; for MetricKind::gain, outside [0, kMostGrade]
     bad_weights,                ///< outside [0, kMostWeight]; with users, neither 0 nor 1
     bad_offsets = bad_weights,  ///< for MetricKind::gain, with weights that are neither 0 nor 1
     terms,                      ///< a FixedSum of weight * term
-    centre = terms,  ///< for MetricKind::buckets: the bits of the logit where buckets are finest
+    centre = terms,     ///< for MetricKind::buckets: the bits of the logit of BucketMap::centre
+    knots = terms + 1,  ///< for MetricKind::buckets: how many there are
     weights = terms + 3,
     positives = weights + 3,  ///< a FixedSum of weight * label
     high = positives,         ///< of means: the digit of terms in units of 2^32
@@ -63,7 +64,7 @@ struct MetricUpdate {
   MetricKind kind;
   bool are_probabilities;  ///< scores are probabilities, otherwise logits or any numbers
   bool exponential;        ///< gain: of a grade is 2^grade - 1, otherwise the grade
-  bool has_centre;         ///< buckets: `bound` is where they are finest
+  bool has_centre;         ///< buckets: `bound` is the centre, and `knots` are given
   float threshold;         ///< accuracy
   double bound;  ///< loss: bound of |logit|, or the least and 1 - most probability; buckets: the
                  ///< centre
@@ -81,6 +82,9 @@ struct MetricUpdate {
   std::int64_t* kept_users;   ///< kept: [capacity]; null without users
   IdArray users;              ///< kept: [rows]
   std::uint64_t* buckets;     ///< [2 classes, capacity]; with weights [2, capacity, 3]
+  /// buckets: of a BucketMap, [kMostKnots]; those of the first batch are written there. Null: none.
+  std::uint32_t* knots;
+  int knot_count;  ///< buckets: of the knots that are given
 
   IdArray offsets;          ///< gain: [lists + 1]
   std::int64_t lists;       ///< gain

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
+#include "metrics/bucket_map.hpp"
 #include "metrics/metric_math.hpp"
 #include "metrics/metric_update.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -56,6 +58,30 @@ void keep(MetricUpdate const& update, std::int64_t existing) {
   add_to(*update.tally, words);
 }
 
+/// Returns the buckets of a metric. Those of its first batch follow the first examples.
+BucketMap known_map(MetricUpdate const& update, std::int64_t existing) {
+  if (has_map(update)) {
+    return map_of(update);
+  }
+  std::vector<std::uint32_t> keys;
+  auto const most = static_cast<std::size_t>(most_knots(update.capacity));
+  for (std::int64_t row = 0; row < existing && keys.size() < most; ++row) {
+    if (is_sampled(update, row)) {
+      keys.push_back(ordered_bits(update.scores[row]));
+    }
+  }
+  std::ranges::sort(keys);
+  auto map = map_of_sample(
+      update.capacity, update.are_probabilities, keys.data(), static_cast<int>(keys.size()));
+  std::copy_n(keys.data(), map.knot_count, update.knots);
+  map.knots = update.knots;
+  auto& at = update.tally->at;
+  at[Tally::examples] = 1;
+  at[Tally::centre] = std::bit_cast<std::uint64_t>(map.centre);
+  at[Tally::knots] = static_cast<std::uint64_t>(map.knot_count);
+  return map;
+}
+
 void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
   std::int64_t first = 0;
   while (first < existing && weight_of(update, first) == 0.0F) {
@@ -64,9 +90,8 @@ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
   if (first == existing) {
     return;
   }
-  double const centre = centre_of(update, first, existing);
+  auto const map = known_map(update, existing);
   update.tally->at[Tally::examples] = 1;
-  update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(centre);
   TallyWords words;
   for (std::int64_t i = 0; i < existing; ++i) {
     float const label = update.labels[i];
@@ -74,8 +99,7 @@ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
     if (!words.count(update, update.scores[i], label, weight)) {
       continue;
     }
-    auto const bucket =
-        (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i], centre);
+    auto const bucket = (label > 0.5F ? update.capacity : 0) + map.bucket_of(update.scores[i]);
     if (update.weights == nullptr) {
       ++update.buckets[bucket];
       continue;

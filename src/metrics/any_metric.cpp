@@ -199,7 +199,7 @@ void MetricState::merge(MetricState const& other, std::source_location issued_at
   kernels::MetricMerge const merge{reinterpret_cast<kernels::Tally*>(words_.data()),
                                    reinterpret_cast<kernels::Tally const*>(other.words_.data()),
                                    own.tally_words,
-                                   words_.count() - kTallyElements};
+                                   own.words.value_or(words_.count() - kTallyElements)};
   Reads read;
   read.add(other.words_);
   Writes written;
@@ -261,6 +261,15 @@ kernels::MetricUpdate MetricState::update_of(AnyBatch const& batch) const {
   update.tally = reinterpret_cast<kernels::Tally*>(words_.data());
   complete(update, batch);
   return update;
+}
+
+void MetricState::require_weights(bool weighted, AnyBatch const& batch) const {
+  require(batch.weights.has_value() == weighted,
+          "{}: a batch {} weights; expected a batch {}, as Options::weighted is {}",
+          name_,
+          weighted ? "without" : "with",
+          weighted ? "with weights" : "without",
+          weighted);
 }
 
 void MetricState::require_exact(kernels::Tally const& tally, unsigned bits) const {

@@ -32,15 +32,6 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-void require_weights(std::string const& name, bool weighted, AnyBatch const& batch) {
-  require(batch.weights.has_value() == weighted,
-          "{}: a batch {} weights; expected a batch {}, as Options::weighted is {}",
-          name,
-          weighted ? "without" : "with",
-          weighted ? "with weights" : "without",
-          weighted);
-}
-
 /// The state of the metrics that keep all examples: Auc, and GroupedAuc with users.
 class KeptState : public MetricState {
  public:
@@ -132,7 +123,7 @@ class KeptState : public MetricState {
     }
   }
   void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const override {
-    require_weights(name(), weights_.has_value(), batch);
+    require_weights(weights_.has_value(), batch);
     require(!users_ || batch.users, "{}: a batch without users; expected Batch::users", name());
     update.kind = kernels::MetricKind::kept;
     update.capacity = capacity_;
@@ -239,83 +230,6 @@ class KeptState : public MetricState {
   std::optional<TensorOf<std::int64_t>> users_;
 };
 
-/// The state of BucketedAuc: [2 classes, buckets] counts, or FixedSums of weights.
-class BucketsState final : public MetricState {
- public:
-  BucketsState(AnyDevice const& device,
-               BucketedAuc<AnyRuntime>::Options const& options,
-               std::source_location issued_at)
-      : MetricState(device.state(),
-                    checked(options),
-                    2 * options.buckets * (options.weighted ? 3 : 1),
-                    issued_at),
-        input_(options.input),
-        buckets_(options.buckets),
-        weighted_(options.weighted),
-        centre_(options.centre) {}
-
-  [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
-    auto const words = read(issued_at, {}).words;
-    auto const weight_of = [&](std::int64_t side, std::int64_t bucket) {
-      auto const index = static_cast<std::size_t>(side * buckets_ + bucket);
-      return weighted_ ? kernels::value_of(words.data() + 3 * index)
-                       : static_cast<double>(words[index]);
-    };
-    double positive = 0.0;
-    double negative = 0.0;
-    double won = 0.0;
-    for (std::int64_t bucket = 0; bucket < buckets_; ++bucket) {
-      double const own_positive = weight_of(1, bucket);
-      double const own_negative = weight_of(0, bucket);
-      won += own_positive * (negative + 0.5 * own_negative);
-      positive += own_positive;
-      negative += own_negative;
-    }
-    return positive > 0.0 && negative > 0.0 ? std::optional(won / (positive * negative))
-                                            : std::nullopt;
-  }
-
- private:
-  [[nodiscard]] static std::string checked(BucketedAuc<AnyRuntime>::Options const& options) {
-    require(options.buckets >= 1 << 8U && options.buckets <= 1 << 24U &&
-                std::has_single_bit(static_cast<std::uint64_t>(options.buckets)),
-            "{}: {} buckets; expected a power of two from 2^8 to 2^24",
-            options.name,
-            options.buckets);
-    require(std::isfinite(options.centre.value_or(0.0)),
-            "{}: a centre of {}; expected a finite logit",
-            options.name,
-            options.centre.value_or(0.0));
-    return options.name;
-  }
-  void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const override {
-    require_weights(name(), weighted_, batch);
-    update.kind = kernels::MetricKind::buckets;
-    update.are_probabilities = input_ == Input::probabilities;
-    update.capacity = buckets_;
-    update.has_centre = centre_.has_value();
-    update.bound = centre_.value_or(0.0);
-    update.buckets = words();
-  }
-  [[nodiscard]] Sum sum() const override {
-    require(centre_.has_value(),
-            "{}: its buckets follow its first examples, so it cannot be merged; expected "
-            "BucketedAuc::Options::centre",
-            name());
-    return {fmt::format("{}examples in {} buckets of {} around {}",
-                        weighted_ ? "weighted " : "",
-                        buckets_,
-                        input_ == Input::probabilities ? "probabilities" : "logits",
-                        *centre_),
-            kernels::Tally::terms};
-  }
-
-  Input input_;
-  std::int64_t buckets_;
-  bool weighted_;
-  std::optional<double> centre_;
-};
-
 }  // namespace
 }  // namespace detail
 
@@ -333,12 +247,6 @@ detail::AnyMetric GroupedAuc<AnyRuntime>::make(detail::AnyDevice const& device,
                                                std::source_location issued_at) {
   return detail::AnyMetric(std::make_shared<detail::KeptState>(
       device, options.name, options.capacity, options.weighted, true, issued_at));
-}
-
-detail::AnyMetric BucketedAuc<AnyRuntime>::make(detail::AnyDevice const& device,
-                                                Options const& options,
-                                                std::source_location issued_at) {
-  return detail::AnyMetric(std::make_shared<detail::BucketsState>(device, options, issued_at));
 }
 
 }  // namespace msstream::metrics

@@ -76,6 +76,7 @@ class MetricState {
   struct Sum {
     std::string of;
     int tally_words = kernels::Tally::words;  ///< the first words of the tally, which are sums
+    std::optional<std::int64_t> words = {};   ///< behind the tally, which are sums; null: all
   };
   /// The tally and the words behind it, on the host.
   struct Read {
@@ -85,6 +86,8 @@ class MetricState {
   /// Waits for the updates so far, and returns the words. Throws std::invalid_argument if examples
   /// had bad numbers.
   [[nodiscard]] Read read(std::source_location issued_at, Faults const& faults) const;
+  /// Throws std::invalid_argument unless a batch has weights exactly if the metric takes some.
+  void require_weights(bool weighted, AnyBatch const& batch) const;
   /// Throws std::length_error for more than 2^bits examples, whose sums may have overflowed.
   void require_exact(kernels::Tally const& tally, unsigned bits) const;
   [[nodiscard]] std::uint64_t* words() const noexcept;

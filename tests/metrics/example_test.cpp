@@ -28,6 +28,20 @@ TEST(MetricsExample, prints_the_metrics_of_an_epoch) {
   EXPECT_FALSE(auc.value());
 }
 
+TEST(MetricsExample, merges_parts_whose_buckets_follow_one_sample) {
+  Device<Host> const device;
+  auto const logits = to_device<float>(device, std::vector{2.0F, -1.0F, 0.5F}, {3});
+  auto const labels = to_device<float>(device, std::vector{1.0F, 0.0F, 0.0F}, {3});
+  metrics::BucketedAuc first(device);
+  first.update(logits, labels);
+  metrics::BucketedAuc second(device, {.sample = first.sample()});
+  metrics::BucketedAuc both(device, {.sample = first.sample()});
+  second.update(logits, labels);
+  both.merge(second);
+  both.merge(second);
+  EXPECT_EQ(both.value(), 1.0);
+}
+
 TEST(MetricsExample, means_the_losses_of_steps) {
   Device<Host> const device;
   metrics::Mean mean_loss(device, {.name = "loss"});

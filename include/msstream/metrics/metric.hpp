@@ -67,7 +67,7 @@ class Metric {
   /// device, which stays as it is. The values of parts that are merged have the bits of the value
   /// of one whole. Asynchronous; capture-safe. Throws std::invalid_argument for other metrics, for
   /// metrics that keep their examples (Auc, GroupedAuc), and for a BucketedAuc without
-  /// Options::centre.
+  /// Options::sample and Options::centre.
   void merge(Metric const& other,
              std::source_location issued_at = std::source_location::current()) const {
     any_.merge(other.any_, issued_at);

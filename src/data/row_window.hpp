@@ -3,6 +3,7 @@
 
 #include <msstream/data/batch.hpp>
 #include <msstream/data/chunk.hpp>
+#include <msstream/data/reader.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -18,10 +19,15 @@ struct RowWindow {
     std::shared_ptr<Chunk const> chunk;
     std::int64_t begin;
     std::int64_t first;
+    Reader::Position place = {};  ///< where the reader gave the chunk, if rows are in groups
   };
   std::vector<Part> parts;
   std::int64_t rows = 0;
   std::vector<std::uint32_t> order;  ///< the row at each place; empty if rows keep their order
+  /// The first row of each group that no batch may split; empty if rows are in no groups.
+  std::vector<std::uint32_t> groups;
+  /// With groups, the first place of each rank's part of each batch, and the place behind the last.
+  std::vector<std::uint32_t> cuts;
 };
 
 /// Copies `count` rows of the window, from place `first` on, to `batch`, whose columns get

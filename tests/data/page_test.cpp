@@ -172,6 +172,30 @@ TEST(DataPage, divides_the_rows_of_a_users_reader_between_ranks) {
   EXPECT_EQ(rows, 5);
 }
 
+TEST(DataPage, deals_tasks_to_ranks) {
+  std::int64_t rows = 0;
+  for (int rank = 0; rank < 2; ++rank) {
+    ClickReader reader(std::vector<Click>(10, {1.5F, "de", {3, 4}}));
+    ms::data::Loader loader(
+        reader, {.batch_size = 4, .rank = rank, .ranks = 2, .share = ms::data::RankShare::tasks});
+    int batches = 0;
+    for (; auto const batch = loader.next(); ++batches) {
+      rows += batch->rows();
+    }
+    EXPECT_EQ(batches, 3);
+  }
+  EXPECT_EQ(rows, 10);
+}
+
+TEST(DataPage, keeps_lists_together) {
+  msstream::testing::TemporaryFolder const folder;
+  auto const ranking = folder.write("lists.txt", "1 qid:7 1:0.5\n0 qid:7 2:1\n2 qid:8 1:1\n");
+  ms::data::LibSvmReader lists(ranking, {.query = "query", .features = 136});
+  ms::data::Loader loader(
+      lists, {.batch_size = 4'096, .shuffle_rows = ms::data::kWholeEpoch, .group = "query"});
+  EXPECT_EQ(loader.next().value().rows(), 3);
+}
+
 TEST(DataPage, reads_criteo_libsvm_and_binary_files) {
   msstream::testing::TemporaryFolder const folder;
   using enum ms::data::ColumnType;

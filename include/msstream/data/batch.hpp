@@ -30,10 +30,14 @@ struct LoaderPosition {
   std::int64_t batch_size = 0;   ///< of all ranks together
   std::uint64_t columns = 0;     ///< a hash of the reader's columns, with the transforms they state
   std::uint64_t transforms = 0;  ///< a hash of what the transforms have learned; 0 without any
+  /// With RankShare::tasks, the rows of each rank between the start of the epoch and `reader`;
+  /// empty if there are none.
+  std::vector<std::int64_t> dealt = {};
   /// The source of the rows, by Reader::source(). Without files, as in the text of former versions,
   /// it fits any.
   Reader::Source source = {};
-  /// The part of the rows, by Reader::part(). Empty in the text of former versions, which fits any.
+  /// The part of the rows, by Reader::part(), with what LoaderOptions say about groups and shares
+  /// of ranks. Empty in the text of former versions, which fits any.
   std::string part = {};
 
   /// Returns the position that to_string() has written. Throws std::invalid_argument for another

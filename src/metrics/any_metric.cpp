@@ -3,6 +3,7 @@
 #include "memory/device/open_capture.hpp"
 #include "metrics/metric_merge.hpp"
 #include "metrics/metric_state.hpp"
+#include "metrics/saved_kind.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/metrics/detail/any_metric.hpp>
@@ -101,6 +102,24 @@ void AnyMetric::reset(std::source_location issued_at) const {
 
 void AnyMetric::merge(AnyMetric const& other, std::source_location issued_at) const {
   state_->merge(*other.state_, issued_at);
+}
+
+std::vector<StateTensor> AnyMetric::tensors() const {
+  std::vector<StateTensor> all;
+  state_->add_tensors(all);
+  return all;
+}
+
+std::shared_ptr<msstream::detail::HostState> AnyMetric::saved_kind() const {
+  return std::make_shared<SavedKind>(state_->name_of("kind"), state_->kind());
+}
+
+msstream::detail::SourceCheck AnyMetric::check_of_list() const {
+  return [state = state_](char const*, bool saves) {
+    if (!saves) {
+      state->note_load();
+    }
+  };
 }
 
 void update_metrics(std::vector<AnyUpdate> const& updates, std::source_location issued_at) {
@@ -211,6 +230,14 @@ void MetricState::merge(MetricState const& other, std::source_location issued_at
       [merge](auto stream) { kernels::merge_metrics(stream, merge); },
       {},
       issued_at);
+}
+
+std::string MetricState::name_of(char const* tensor) const {
+  return fmt::format("metrics/{}/{}", name_, tensor);
+}
+
+void MetricState::add_tensors(std::vector<StateTensor>& to) const {
+  to.push_back({name_of("state"), words_.any()});
 }
 
 std::uint64_t* MetricState::words() const noexcept {

@@ -25,6 +25,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace msstream::metrics {
 namespace detail {
@@ -50,6 +51,12 @@ class KeptState : public MetricState {
     }
     if (has_users) {
       users_.emplace(device.state(), Shape{capacity});
+    }
+    // A checkpoint saves all places, also those without an example.
+    std::vector<StateTensor> kept;
+    add_tensors_of_examples(kept);
+    for (auto const& of_examples : kept) {
+      msstream::detail::fill_any(of_examples.tensor, 0, issued_at);
     }
   }
 
@@ -83,9 +90,23 @@ class KeptState : public MetricState {
   void note_reset() const override {
     // Replays may reset the metric, without the host's knowledge, from now on.
     bool const captured = msstream::detail::OpenCapture::current(*device()->context) != nullptr;
-    if (captured || known_examples_.load(std::memory_order_relaxed) >= 0) {
-      known_examples_.store(captured ? -1 : 0, std::memory_order_relaxed);
+    if (captured || known_examples_.load(std::memory_order_relaxed) != kResetByReplays) {
+      known_examples_.store(captured ? kResetByReplays : 0, std::memory_order_relaxed);
     }
+  }
+  void note_load() const override {
+    if (known_examples_.load(std::memory_order_relaxed) >= 0) {
+      known_examples_.store(kLoaded, std::memory_order_relaxed);
+    }
+  }
+  void add_tensors(std::vector<StateTensor>& to) const override {
+    MetricState::add_tensors(to);
+    add_tensors_of_examples(to);
+  }
+  [[nodiscard]] std::string kind() const override {
+    return fmt::format("{} of {}examples that are kept",
+                       users_ ? "the area of each user" : "the area",
+                       weights_ ? "weighted " : "");
   }
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
     Faults faults;
@@ -111,6 +132,16 @@ class KeptState : public MetricState {
             capacity,
             kMost);
     return name;
+  }
+  void add_tensors_of_examples(std::vector<StateTensor>& to) const {
+    to.push_back({name_of("scores"), scores_.any()});
+    to.push_back({name_of("labels"), labels_.any()});
+    if (weights_) {
+      to.push_back({name_of("weights"), weights_->any()});
+    }
+    if (users_) {
+      to.push_back({name_of("users"), users_->any()});
+    }
   }
   void require_capacity(std::int64_t count) const {
     if (count > capacity_) {
@@ -222,7 +253,10 @@ class KeptState : public MetricState {
   }
 
   std::int64_t capacity_;
-  /// The examples that the host knows of since the last reset; -1 if a reset was captured.
+  static constexpr std::int64_t kResetByReplays = -1;
+  static constexpr std::int64_t kLoaded = -2;
+  /// The examples that the host knows of since the last reset; kResetByReplays if a reset was
+  /// captured, and kLoaded if they come from a checkpoint.
   mutable std::atomic<std::int64_t> known_examples_ = 0;
   TensorOf<float> scores_;
   TensorOf<std::uint8_t> labels_;

@@ -147,6 +147,18 @@ class BucketsState final : public MetricState {
     }
     return scores;
   }
+  [[nodiscard]] std::string kind() const override {
+    auto const of_sample = given_.empty() ? std::string()
+                                          : fmt::format(" and a sample of {} scores with hash {:x}",
+                                                        given_.size(),
+                                                        hash_of(given_));
+    return fmt::format("{}examples in {} buckets of {} around {}{}",
+                       weighted_ ? "weighted " : "",
+                       buckets_,
+                       are_probabilities() ? "probabilities" : "logits",
+                       centre_ ? fmt::format("{}", *centre_) : "the first ones",
+                       of_sample);
+  }
 
  private:
   [[nodiscard]] static std::string checked(BucketedAuc<AnyRuntime>::Options const& options) {
@@ -224,18 +236,7 @@ class BucketsState final : public MetricState {
             "{}: its buckets follow its first examples, so it cannot be merged; expected "
             "BucketedAuc::Options::sample or BucketedAuc::Options::centre",
             name());
-    auto const of_sample = given_.empty() ? std::string()
-                                          : fmt::format(" and a sample of {} scores with hash {:x}",
-                                                        given_.size(),
-                                                        hash_of(given_));
-    return {fmt::format("{}examples in {} buckets of {} around {}{}",
-                        weighted_ ? "weighted " : "",
-                        buckets_,
-                        are_probabilities() ? "probabilities" : "logits",
-                        *centre_,
-                        of_sample),
-            kernels::Tally::terms,
-            sums()};
+    return {kind(), kernels::Tally::terms, sums()};
   }
 
   Input input_;

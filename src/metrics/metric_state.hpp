@@ -63,6 +63,15 @@ class MetricState {
   void merge(MetricState const& other, std::source_location issued_at) const;
   /// Notes a reset().
   virtual void note_reset() const {}
+  /// Adds the tensors of the state, for a checkpoint.
+  virtual void add_tensors(std::vector<StateTensor>& to) const;
+  /// Returns the name of what the state has, with the options; equal for states that can take each
+  /// other's place.
+  [[nodiscard]] virtual std::string kind() const { return sum().of; }
+  /// Notes that the tensors have others' elements.
+  virtual void note_load() const {}
+  /// Returns the name of a tensor of the state in a checkpoint.
+  [[nodiscard]] std::string name_of(char const* tensor) const;
 
  protected:
   /// The messages about bad scores, labels and weights, which follow their number.

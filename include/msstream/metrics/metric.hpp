@@ -77,6 +77,17 @@ class Metric {
     any_.reset(issued_at);
   }
 
+  /// Passes to `visit` everything that a later run needs to go on with the examples so far:
+  /// `visit(name, tensor)` receives tensors of int64, and of the metrics that keep their examples
+  /// also of float32 and uint8, named `metrics/<name of the metric>/…`. A checkpoint::Tensors also
+  /// gets the kind and the options, which a file must have too: see docs/checkpoints.md. After a
+  /// load, the host does not know the number of examples until reset(), so that value() reports
+  /// those beyond a capacity.
+  template <class Visit>
+  void visit_state(Visit&& visit) const {
+    detail::visit_metric<R>(any_, visit);
+  }
+
   [[nodiscard]] std::string const& name() const noexcept { return any_.name(); }
   [[nodiscard]] detail::AnyMetric const& any() const noexcept { return any_; }
 

@@ -3,6 +3,7 @@
 #include "metrics/bucket_map.hpp"
 #include "metrics/metric_math.hpp"
 #include "metrics/metric_update.hpp"
+#include "metrics/relevance_math.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -175,6 +176,65 @@ void add_gains(MetricUpdate const& update, std::int64_t existing) {
   add_to(*update.tally, words);
 }
 
+/// Adds the items of a list that count, given as (score, label), in any order.
+void add_list(MetricUpdate const& update,
+              std::vector<std::pair<float, float>>& items,
+              TallyWords& words) {
+  std::ranges::sort(items, std::greater<>(), &std::pair<float, float>::first);
+  FixedSum merits;
+  std::int64_t relevant = 0;
+  for (std::size_t begin = 0; begin < items.size();) {
+    ListPlace place{.above = static_cast<std::int64_t>(begin), .relevant_above = relevant};
+    auto end = begin;
+    for (; end < items.size() && items[end].first == items[begin].first; ++end) {
+      place.relevant_equal += is_relevant(items[end].second) ? 1 : 0;
+    }
+    place.equal = static_cast<std::int64_t>(end - begin);
+    for (; place.relevant_equal_before < place.relevant_equal; ++place.relevant_equal_before) {
+      merits.add(merit_of_item(update, place));
+    }
+    relevant += place.relevant_equal;
+    begin = end;
+  }
+  if (relevant > 0) {
+    words.add(Tally::terms,
+              merit_of_list(update, value_of(merits.digits), static_cast<double>(relevant)));
+    words.add(Tally::weights, 1.0);
+    ++words.at[Tally::examples];
+  }
+}
+
+void add_relevance(MetricUpdate const& update, std::int64_t existing) {
+  TallyWords words;
+  std::vector<std::pair<float, float>> items;
+  for (std::int64_t i = 0; i <= update.lists; ++i) {
+    words.at[Tally::bad_offsets] += is_bad_offset(update, i, existing) ? 1 : 0;
+  }
+  for (std::int64_t list = 0; list < update.lists; ++list) {
+    auto const begin = clamped(update.offsets.at(list), existing);
+    auto const end = clamped(update.offsets.at(list + 1), existing);
+    items.clear();
+    bool is_good = true;
+    for (auto i = begin; i < end; ++i) {
+      float const score = update.scores[i];
+      float const label = update.labels[i];
+      float const weight = weight_of(update, i);
+      if (weight == 0.0F) {
+        continue;
+      }
+      words.at[Tally::bad_offsets] += weight == 1.0F ? 0 : 1;
+      words.at[Tally::bad_scores] += score == score ? 0 : 1;
+      words.at[Tally::bad_labels] += is_label(label) ? 0 : 1;
+      is_good = is_good && score == score && is_label(label);
+      items.emplace_back(score, label);
+    }
+    if (is_good) {
+      add_list(update, items, words);
+    }
+  }
+  add_to(*update.tally, words);
+}
+
 void add_targets(MetricUpdate const& update, std::int64_t existing) {
   TallyWords words;
   for (std::int64_t row = 0; row < existing; ++row) {
@@ -213,6 +273,9 @@ void update_metrics(HostStream stream, MetricUpdates const& updates) {
           break;
         case MetricKind::gain:
           add_gains(update, existing);
+          break;
+        case MetricKind::relevance:
+          add_relevance(update, existing);
           break;
         case MetricKind::target:
           add_targets(update, existing);

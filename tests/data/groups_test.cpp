@@ -24,6 +24,7 @@ namespace msstream::data {
 namespace {
 
 using testing::message_of;
+using testing::TemporaryFolder;
 
 /// Returns the sizes of lists, from 1 to `most`, with `rows` rows in all.
 std::vector<std::int64_t> list_sizes(std::int64_t rows, std::int64_t most) {

@@ -26,6 +26,7 @@ namespace msstream::data {
 namespace {
 
 using testing::message_of;
+using testing::TemporaryFolder;
 
 /// A CountingReader that counts the rows that are parsed.
 class CountedReader final : public Reader {

@@ -218,6 +218,26 @@ TEST_F(ParquetReaderTest, transforms_get_numbers_that_are_not_rounded_and_words)
               HasSubstr("column 'user' has if_null; the key of a null of type hashed is"));
 }
 
+TEST_F(ParquetReaderTest, a_rank_reads_its_row_groups_alone) {
+  auto const values = array_of<arrow::Int64Builder, std::int64_t>({7, 8});
+  auto const good = write("good.parquet", {{"id", values}});
+  // The footer of the file is whole, and its row group is not.
+  auto bytes = testing::read_all(good);
+  for (std::size_t i = 4; i < 20; ++i) {
+    bytes[i] = static_cast<char>(~bytes[i]);
+  }
+  auto const damaged = folder_.write("damaged.parquet", bytes);
+  auto const rows_of = [&](int rank) {
+    ParquetReader reader({good, damaged}, {{.name = "id", .type = ColumnType::int64}});
+    Loader loader(reader, {.batch_size = 2, .rank = rank, .ranks = 2, .share = RankShare::tasks});
+    auto const batch = loader.next().value();
+    EXPECT_FALSE(loader.next());
+    return std::vector<std::int64_t>(batch.ints("id").begin(), batch.ints("id").end());
+  };
+  EXPECT_THAT(rows_of(0), ElementsAre(7, 8));
+  EXPECT_THAT(message_of<DataError>([&] { rows_of(1); }), HasSubstr("damaged.parquet: "));
+}
+
 TEST_F(ParquetReaderTest, files_that_do_not_fit_are_refused_by_name) {
   auto const path = write_rows();
   auto const failure = [&](std::filesystem::path const& file, ParquetColumn const& column) {

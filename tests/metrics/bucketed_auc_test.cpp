@@ -152,7 +152,7 @@ TYPED_TEST(BucketedAucTest, narrow_clusters_are_resolved) {
         auto const metric = this->metric_of(
             examples, 1'024, {.input = are_probabilities ? Input::probabilities : Input::logits});
         auto const exact = auc_by_ranks(examples);
-        expect_value(metric.value(), exact, 3e-5);
+        expect_value(metric.value(), exact, 1e-4);
         EXPECT_LE(std::fabs(metric.value().value() - exact.value()), metric.error_bound().value());
       }
     }
@@ -198,7 +198,7 @@ TYPED_TEST(BucketedAucTest, bounds_of_smooth_scores_are_small) {
     double const error = std::fabs(metric.value().value() - auc_by_ranks(examples).value());
     double const bound = metric.error_bound().value();
     EXPECT_LE(error, bound);
-    EXPECT_LT(bound, buckets == 1 << 16 ? 5e-5 : 1e-3);
+    EXPECT_LT(bound, buckets == 1 << 16 ? 1e-4 : 3e-3);
   }
 }
 
@@ -217,7 +217,7 @@ TYPED_TEST(BucketedAucTest, one_sample_gives_equal_buckets_that_can_be_merged) {
       ASSERT_GT(options.sample.size(), 100U);
       std::ranges::reverse(options.sample);
       auto const whole = this->metric_of(examples, 1'500, options);
-      EXPECT_NEAR(whole.value().value(), of_first.value().value(), 1e-5);
+      EXPECT_NEAR(whole.value().value(), of_first.value().value(), 1e-4);
       auto const sum = this->metric_of({}, 1, options);
       for (std::size_t begin = 0; begin < 9'000; begin += 3'000) {
         BucketedAuc<TypeParam> const part(this->device(), options);

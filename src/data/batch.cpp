@@ -134,6 +134,16 @@ detail::BatchPlace detail::place_of(Schema const& schema,
   return {from, places[end].first + places[end].count - from, 0};
 }
 
+detail::BatchPlace const& detail::require_groups(BatchPlace const& groups) {
+  require(groups.count > 0, "batch: the rows are in no groups; expected LoaderOptions::group");
+  return groups;
+}
+
+std::span<std::int64_t const> Batch::groups() const {
+  auto const& place = detail::require_groups(staged_->groups);
+  return {staged_->ints + place.first, place.count};
+}
+
 std::span<float const> Batch::floats(std::string_view column) const {
   auto const& place =
       staged_->places[detail::index_with_part(schema(), column, detail::ColumnPart::floats)];

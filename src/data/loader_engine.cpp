@@ -192,11 +192,13 @@ bool LoaderEngine::make_batch(Lock& lock) {
   try {
     auto const places = windows_.places_of(*window, number, options_.rank);
     auto batch = new_batch();
+    bool const is_padded = options_.last_batch == LastBatch::padded;
     gather(window->rows,
-           places.first,
-           places.count,
-           options_.last_batch == LastBatch::padded ? options_.batch_size : places.count,
-           options_.padding_id,
+           {.first = places.first,
+            .count = places.count,
+            .shape_rows = is_padded ? options_.batch_size : places.count,
+            .padding_id = options_.padding_id,
+            .is_padded = is_padded},
            *batch);
     batch->before = window->start;
     batch->before.batch += number;

@@ -125,6 +125,7 @@ std::int64_t WindowMaker::pack(RowWindow& rows, bool ends_epoch) const {
                            static_cast<std::uint64_t>(next_.window));
     rows.order.reserve(static_cast<std::size_t>(rows.rows));
   }
+  rows.has_groups = true;
   rows.cuts.assign(1, 0);
   std::vector<std::int64_t> ends{0};  // the places behind groups, in their order
   for (std::size_t i = 0; i < count; ++i) {
@@ -136,6 +137,7 @@ std::int64_t WindowMaker::pack(RowWindow& rows, bool ends_epoch) const {
     for (std::int64_t row = 0; rules_.shuffled && row < size; ++row) {
       rows.order.push_back(rows.groups[group] + static_cast<std::uint32_t>(row));
     }
+    rows.starts.push_back(static_cast<std::uint32_t>(ends.back()));
     ends.push_back(ends.back() + size);
   }
   // The last part, which is open, ends with the window.
@@ -202,7 +204,9 @@ void WindowMaker::end_epoch(std::vector<std::int64_t> const& dealt) {
 
 void WindowMaker::repeat() {
   auto const& all = all_rows_->rows;
-  building_ = {all.parts, all.rows, {}, all.groups, {}};
+  building_.parts = all.parts;
+  building_.rows = all.rows;
+  building_.groups = all.groups;
   end_epoch(std::vector(dealt_in_epoch_));
 }
 

@@ -82,6 +82,21 @@ std::vector<Rows> batches_of(Loader& loader, LoaderOptions const& options) {
     batches.emplace_back(rows.begin(), rows.begin() + batch->rows());
     EXPECT_EQ(batch->shape_rows(),
               options.last_batch == LastBatch::padded ? options.batch_size : batch->rows());
+    auto const lists = batch->ints("query");
+    Rows offsets;
+    for (std::int64_t row = 0; row < batch->rows(); ++row) {
+      auto const i = static_cast<std::size_t>(row);
+      // Rows of a list follow each other, and lists with one number are far apart in the file.
+      if (row == 0 || lists[i] != lists[i - 1] || rows[i] != rows[i - 1] + 1) {
+        offsets.push_back(row);
+      }
+    }
+    offsets.push_back(batch->rows());
+    if (options.last_batch == LastBatch::padded) {
+      offsets.resize(static_cast<std::size_t>(options.batch_size) + 1, options.batch_size);
+    }
+    auto const groups = batch->groups();
+    EXPECT_EQ(Rows(groups.begin(), groups.end()), offsets);
   }
   return batches;
 }
@@ -257,6 +272,10 @@ TEST(Groups, that_cannot_be_are_refused) {
   EXPECT_THAT(refusal({.group = "score"}),
               ::testing::HasSubstr("the group 'score' is of type float32"));
   EXPECT_THAT(refusal({.group = "user"}), ::testing::HasSubstr("'user'"));
+  CountingReader without(3);
+  EXPECT_THAT(message_of<std::invalid_argument>(
+                  [&] { static_cast<void>(Loader(without).next()->groups()); }),
+              ::testing::HasSubstr("expected LoaderOptions::group"));
   ListReader reader({1, 1}, 1);
   auto const start = Loader(reader, {.batch_size = 2, .group = "query"}).position();
   EXPECT_THAT(refusal({.batch_size = 2, .start = start}),

@@ -9,6 +9,7 @@
 #include <msstream/data/string_key.hpp>
 #include <msstream/data/text_reader.hpp>
 #include <msstream/data/transforms.hpp>
+#include <msstream/metrics/ndcg.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>
 
@@ -190,10 +191,25 @@ TEST(DataPage, deals_tasks_to_ranks) {
 TEST(DataPage, keeps_lists_together) {
   msstream::testing::TemporaryFolder const folder;
   auto const ranking = folder.write("lists.txt", "1 qid:7 1:0.5\n0 qid:7 2:1\n2 qid:8 1:1\n");
+  ms::Device<ms::Host> const device;
+  ms::StreamPool pool(device, {.groups = 1});
+  ms::metrics::Ndcg const ndcg(device, {.k = 10});
   ms::data::LibSvmReader lists(ranking, {.query = "query", .features = 136});
-  ms::data::Loader loader(
-      lists, {.batch_size = 4'096, .shuffle_rows = ms::data::kWholeEpoch, .group = "query"});
-  EXPECT_EQ(loader.next().value().rows(), 3);
+  ms::data::DeviceLoader loader(device,
+                                pool[0],
+                                lists,
+                                {.batch_size = 4'096,
+                                 .shuffle_rows = ms::data::kWholeEpoch,
+                                 .last_batch = ms::data::LastBatch::padded,
+                                 .group = "query"});
+  while (auto const batch = loader.next()) {
+    auto const scores = batch->floats("label");  // of a model that knows the answers
+    ndcg.update({.scores = scores,
+                 .labels = batch->floats("label"),
+                 .weights = batch->mask(),
+                 .offsets = batch->groups()});
+  }
+  EXPECT_EQ(ndcg.value(), 1.0);
 }
 
 TEST(DataPage, reads_criteo_libsvm_and_binary_files) {

@@ -161,23 +161,6 @@ MSSTREAM_HOST_DEVICE inline double logit_of(float score, bool is_probability) {
                             : std::bit_cast<double>((p >= 1.0 ? 0x7FFULL : 0xFFFULL) << 52U);
 }
 
-/// Returns the bucket of a logit that is `distance` above a centre, among `count` buckets, a power
-/// of two of at least 256. On each side of the centre, each power of two of the distance, from
-/// 2^-48 to 2^16, has as many buckets as every other.
-MSSTREAM_HOST_DEVICE inline std::int64_t bucket_at(double distance, std::int64_t count) {
-  constexpr std::uint64_t kLeast = std::uint64_t{1023 - 48} << 52U;  // the bits of 2^-48
-  unsigned octave_bits = 1;
-  while ((std::int64_t{128} << octave_bits) < count) {
-    ++octave_bits;
-  }
-  auto const bits = std::bit_cast<std::uint64_t>(std::fabs(distance));
-  auto const half = count / 2;
-  auto const key =
-      bits < kLeast ? 0 : static_cast<std::int64_t>((bits - kLeast) >> (52U - octave_bits));
-  auto const within = key < half ? key : half - 1;
-  return distance < 0.0 ? half - 1 - within : half + within;
-}
-
 /// Returns the weight of a row, which leaves the row out if it is 0, whatever its other numbers
 /// are.
 MSSTREAM_HOST_DEVICE inline float weight_of(MetricUpdate const& update, std::int64_t row) {
@@ -185,38 +168,6 @@ MSSTREAM_HOST_DEVICE inline float weight_of(MetricUpdate const& update, std::int
 }
 MSSTREAM_HOST_DEVICE inline bool is_weight(float weight) {
   return weight >= 0.0F && weight <= kMostWeight;
-}
-
-/// Returns the logit at which the buckets of a metric are finest: the one that it was given, or the
-/// median of the first 31 examples of its first batch, which is this one if the metric has no
-/// example yet; `first` is its first row that counts. Infinite logits do not count, and if there
-/// are no others, the centre is 0. An even number of examples has the lower of the two medians.
-MSSTREAM_HOST_DEVICE inline double centre_of(MetricUpdate const& update,
-                                             std::int64_t first,
-                                             std::int64_t existing) {
-  if (update.has_centre) {
-    return update.bound;
-  }
-  if (update.tally->at[Tally::examples] != 0) {
-    return std::bit_cast<double>(update.tally->at[Tally::centre]);
-  }
-  constexpr int kMost = 31;
-  constexpr std::int64_t kMostRows = 256;  // are looked at, since few may count
-  double sorted[kMost] = {};
-  int count = 0;
-  auto const last = existing - first < kMostRows ? existing : first + kMostRows;
-  for (auto row = first; row < last && count < kMost; ++row) {
-    double const logit = logit_of(update.scores[row], update.are_probabilities);
-    if (weight_of(update, row) == 0.0F || logit - logit != 0.0) {
-      continue;
-    }
-    int place = count++;
-    for (; place > 0 && sorted[place - 1] > logit; --place) {
-      sorted[place] = sorted[place - 1];
-    }
-    sorted[place] = logit;
-  }
-  return count > 0 ? sorted[(count - 1) / 2] : 0.0;
 }
 
 /// The place of one item of a list among the others: how many have a higher value, and how many the
@@ -374,13 +325,6 @@ inline double signed_value_of(std::uint64_t const* at) {
   return digit(Tally::high, 0x1p32) +
          (digit(Tally::terms + 2, 1.0) +
           (digit(Tally::terms + 1, 0x1p-32) + digit(Tally::terms, 0x1p-64)));
-}
-
-/// Returns the bucket of a score, among those around `centre`.
-MSSTREAM_HOST_DEVICE inline std::int64_t bucket_of(MetricUpdate const& update,
-                                                   float score,
-                                                   double centre) {
-  return bucket_at(logit_of(score, update.are_probabilities) - centre, update.capacity);
 }
 
 /// Returns whether offset `i` of lists is outside the batch or descends, or lists leave out items:

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
 #include "common/launch.cuh"
+#include "metrics/bucket_map.hpp"
 #include "metrics/metric_math.hpp"
 #include "metrics/metric_update.hpp"
+#include "metrics/relevance_math.hpp"
+#include "metrics/sample_keys.cuh"
 
 #include <algorithm>
 #include <bit>
@@ -147,18 +150,32 @@ __device__ std::int64_t first_that_counts(MetricUpdate const& update, std::int64
   return existing;
 }
 
-/// The last block to finish sets the centre, so that all blocks find the same one.
+/// The last block to finish writes the knots, so that all blocks find the same ones.
 __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
-  auto const first = first_that_counts(update, existing);
-  if (first == existing) {
+  if (first_that_counts(update, existing) == existing) {
     return;
   }
-  __shared__ double shared_centre;
-  if (threadIdx.x == 0) {
-    shared_centre = centre_of(update, first, existing);
+  __shared__ std::uint32_t knots[kMostKnots + 1];
+  __shared__ BucketMap shared_map;
+  bool const is_known = has_map(update);
+  if (is_known) {
+    if (threadIdx.x == 0) {
+      shared_map = map_of(update);
+      shared_map.knots = knots;
+    }
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < shared_map.knot_count; i += kThreads) {
+      knots[i] = update.knots[i];
+    }
+  } else {
+    int const sampled = sample_keys<kThreads>(update, existing, knots);
+    sort_keys<kThreads>(knots);
+    if (threadIdx.x == 0) {
+      shared_map = map_of_sample(update.capacity, update.are_probabilities, knots, sampled);
+    }
   }
   __syncthreads();
-  double const centre = shared_centre;
+  auto const& map = shared_map;
   TallyWords words;
   for (auto i = grid_thread(); i < existing; i += grid_stride()) {
     float const label = update.labels[i];
@@ -166,8 +183,7 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
     if (!words.count(update, update.scores[i], label, weight)) {
       continue;
     }
-    auto const bucket =
-        (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i], centre);
+    auto const bucket = (label > 0.5F ? update.capacity : 0) + map.bucket_of(update.scores[i]);
     if (update.weights == nullptr) {
       // At the beginning of a training all scores are alike, so one lane adds for all lanes of its
       // warp that have the same bucket.
@@ -187,7 +203,13 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
   add_words<Tally::terms>(words.at, update.tally->at);
   if (is_last_block(update)) {
     update.tally->at[Tally::examples] = 1;
-    update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(centre);
+    if (!is_known) {
+      update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(map.centre);
+      update.tally->at[Tally::knots] = static_cast<std::uint64_t>(map.knot_count);
+      for (int i = 0; i < map.knot_count; ++i) {
+        update.knots[i] = map.knots[i];
+      }
+    }
   }
 }
 
@@ -270,6 +292,82 @@ __device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
   }
 }
 
+/// Compares the items of each list with each other. A block has one list at a time.
+__device__ void add_relevance(MetricUpdate const& update, std::int64_t existing) {
+  constexpr float kLeftOut = std::numeric_limits<float>::quiet_NaN();
+  __shared__ float scores[kThreads];
+  __shared__ bool relevant[kThreads];
+  __shared__ std::uint64_t sums[2][3];  // of merits, and of relevant items
+  auto const thread = static_cast<int>(threadIdx.x);
+  for (auto i = grid_thread(); i <= update.lists; i += grid_stride()) {
+    add_word(update.tally->at + Tally::bad_offsets, is_bad_offset(update, i, existing) ? 1 : 0);
+  }
+  for (std::int64_t list = blockIdx.x; list < update.lists; list += gridDim.x) {
+    auto const begin = clamped(update.offsets.at(list), existing);
+    auto const end = clamped(update.offsets.at(list + 1), existing);
+    if (thread < 3) {
+      sums[0][thread] = 0;
+      sums[1][thread] = 0;
+    }
+    FixedSum own[2];
+    std::uint64_t bad_scores = 0;
+    std::uint64_t bad_labels = 0;
+    std::uint64_t bad_weights = 0;
+    for (auto first = begin; first < end; first += kThreads) {
+      auto const i = first + thread;
+      float const score = i < end ? update.scores[i] : 0.0F;
+      float const label = i < end ? update.labels[i] : 0.0F;
+      float const weight = i < end ? weight_of(update, i) : 0.0F;
+      bool const counts = weight != 0.0F;
+      bad_scores += !counts || score == score ? 0 : 1;
+      bad_labels += !counts || is_label(label) ? 0 : 1;
+      bad_weights += !counts || weight == 1.0F ? 0 : 1;
+      ListPlace place;
+      for (auto tile = begin; tile < end; tile += kThreads) {
+        __syncthreads();
+        if (tile + thread < end) {
+          // No comparison with NaN holds, so that no item meets one that is left out.
+          bool const meets = weight_of(update, tile + thread) != 0.0F;
+          scores[thread] = meets ? update.scores[tile + thread] : kLeftOut;
+          relevant[thread] = is_relevant(update.labels[tile + thread]);
+        }
+        __syncthreads();
+        auto const in_tile = static_cast<int>(min(std::int64_t{kThreads}, end - tile));
+        for (int k = 0; k < in_tile; ++k) {
+          place.meet(scores[k], score, relevant[k], tile + k < i);
+        }
+      }
+      if (counts && score == score && is_label(label) && is_relevant(label)) {
+        own[0].add(merit_of_item(update, place));
+        own[1].add(1.0);
+      }
+    }
+    add_word(update.tally->at + Tally::bad_offsets, bad_weights);
+    bool const is_bad = __syncthreads_or(bad_scores + bad_labels != 0 ? 1 : 0) != 0;
+    if (is_bad) {
+      add_word(update.tally->at + Tally::bad_scores, bad_scores);
+      add_word(update.tally->at + Tally::bad_labels, bad_labels);
+    } else if (begin < end) {
+      add_words<3>(own[0].digits, sums[0]);
+      add_words<3>(own[1].digits, sums[1]);
+    }
+    __syncthreads();
+    if (thread == 0 && !is_bad) {
+      double const count = value_of(sums[1]);
+      if (count > 0.0) {
+        TallyWords words;
+        words.add(Tally::terms, merit_of_list(update, value_of(sums[0]), count));
+        words.add(Tally::weights, 1.0);
+        words.at[Tally::examples] = 1;
+        for (int w = 0; w < Tally::words; ++w) {
+          add_word(update.tally->at + w, words.at[w]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+}
+
 /// Compares the target of each row with all scores of the row. A block has one row at a time.
 __device__ void add_targets(MetricUpdate const& update, std::int64_t existing) {
   __shared__ std::uint64_t met[3];
@@ -322,6 +420,9 @@ __global__ void __launch_bounds__(kThreads)
     case MetricKind::gain:
       add_gains(update, existing);
       break;
+    case MetricKind::relevance:
+      add_relevance(update, existing);
+      break;
     case MetricKind::target:
       add_targets(update, existing);
       break;
@@ -334,8 +435,9 @@ void update_metrics(CudaStream stream, MetricUpdates const& updates) {
   std::int64_t blocks = 0;
   for (int u = 0; u < updates.count; ++u) {
     auto const& update = updates.at[u];
+    bool const has_lists = update.kind == MetricKind::gain || update.kind == MetricKind::relevance;
     blocks = std::max(blocks,
-                      update.kind == MetricKind::gain ? std::max<std::int64_t>(update.lists, 1)
+                      has_lists ? std::max<std::int64_t>(update.lists, 1)
                       : update.kind == MetricKind::target
                           ? update.rows
                           : ceil_div<std::int64_t>(update.rows, kThreads));

@@ -20,7 +20,15 @@ enum class MetricKind : std::uint8_t {
   kept,            ///< keeps scores, labels, weights and users for a sort
   buckets,         ///< adds weights to the bucket of each score
   gain,            ///< terms: the normalised discounted gain of each list
+  relevance,       ///< terms: the merit of each list with relevant items, by a ListTerm
   target,          ///< terms: the discount of the rank of each row's target
+};
+/// The term that a list with relevant items adds to a metric of MetricKind::relevance.
+enum class ListTerm : std::uint8_t {
+  recall,             ///< the share of the relevant items that are among the first ranks
+  hit,                ///< 1 if a relevant item is among the first ranks
+  reciprocal_rank,    ///< 1 / rank of the first relevant item, if it is among the first ranks
+  average_precision,  ///< the mean, over relevant items, of the share of relevant ones up to each
 };
 /// Returns whether a metric is a mean whose terms may have any size and sign.
 constexpr bool is_mean(MetricKind kind) {
@@ -33,15 +41,16 @@ constexpr bool is_mean(MetricKind kind) {
 /// added nor on the runtime.
 struct Tally {
   enum Word : int {
-    /// Rows that count; for MetricKind::kept, rows that existed; for MetricKind::gain, lists that
-    /// count; for MetricKind::buckets, not 0 if there is a centre.
+    /// Rows that count; for MetricKind::kept, rows that existed; for lists, those that count; for
+    /// MetricKind::buckets, not 0 if there is a BucketMap.
     examples,
     bad_scores,                 ///< NaN, and probabilities outside [0, 1]; for means, not finite
     bad_labels,                 ///< outside [0, 1]; for MetricKind::gain, outside [0, kMostGrade]
     bad_weights,                ///< outside [0, kMostWeight]; with users, neither 0 nor 1
-    bad_offsets = bad_weights,  ///< for MetricKind::gain, with weights that are neither 0 nor 1
+    bad_offsets = bad_weights,  ///< of lists, with weights that are neither 0 nor 1
     terms,                      ///< a FixedSum of weight * term
-    centre = terms,  ///< for MetricKind::buckets: the bits of the logit where buckets are finest
+    centre = terms,     ///< for MetricKind::buckets: the bits of the logit of BucketMap::centre
+    knots = terms + 1,  ///< for MetricKind::buckets: how many there are
     weights = terms + 3,
     positives = weights + 3,  ///< a FixedSum of weight * label
     high = positives,         ///< of means: the digit of terms in units of 2^32
@@ -63,7 +72,8 @@ struct MetricUpdate {
   MetricKind kind;
   bool are_probabilities;  ///< scores are probabilities, otherwise logits or any numbers
   bool exponential;        ///< gain: of a grade is 2^grade - 1, otherwise the grade
-  bool has_centre;         ///< buckets: `bound` is where they are finest
+  ListTerm list_term;      ///< relevance
+  bool has_centre;         ///< buckets: `bound` is the centre, and `knots` are given
   float threshold;         ///< accuracy
   double bound;  ///< loss: bound of |logit|, or the least and 1 - most probability; buckets: the
                  ///< centre
@@ -81,10 +91,13 @@ struct MetricUpdate {
   std::int64_t* kept_users;   ///< kept: [capacity]; null without users
   IdArray users;              ///< kept: [rows]
   std::uint64_t* buckets;     ///< [2 classes, capacity]; with weights [2, capacity, 3]
+  /// buckets: of a BucketMap, [kMostKnots]; those of the first batch are written there. Null: none.
+  std::uint32_t* knots;
+  int knot_count;  ///< buckets: of the knots that are given
 
-  IdArray offsets;          ///< gain: [lists + 1]
-  std::int64_t lists;       ///< gain
-  std::int64_t places;      ///< gain, target: the number of the first ranks that count
+  IdArray offsets;          ///< gain, relevance: [lists + 1]
+  std::int64_t lists;       ///< gain, relevance
+  std::int64_t places;      ///< gain, relevance, target: the number of the first ranks that count
   double const* discounts;  ///< gain, target: [places + 1], sums of the discounts of first ranks
   IdArray targets;          ///< target: [rows], columns
   std::int64_t columns;     ///< target

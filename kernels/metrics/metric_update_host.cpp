@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/existing_places.hpp"
+#include "metrics/bucket_map.hpp"
 #include "metrics/metric_math.hpp"
 #include "metrics/metric_update.hpp"
+#include "metrics/relevance_math.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -56,6 +59,30 @@ void keep(MetricUpdate const& update, std::int64_t existing) {
   add_to(*update.tally, words);
 }
 
+/// Returns the buckets of a metric. Those of its first batch follow the first examples.
+BucketMap known_map(MetricUpdate const& update, std::int64_t existing) {
+  if (has_map(update)) {
+    return map_of(update);
+  }
+  std::vector<std::uint32_t> keys;
+  auto const most = static_cast<std::size_t>(most_knots(update.capacity));
+  for (std::int64_t row = 0; row < existing && keys.size() < most; ++row) {
+    if (is_sampled(update, row)) {
+      keys.push_back(ordered_bits(update.scores[row]));
+    }
+  }
+  std::ranges::sort(keys);
+  auto map = map_of_sample(
+      update.capacity, update.are_probabilities, keys.data(), static_cast<int>(keys.size()));
+  std::copy_n(keys.data(), map.knot_count, update.knots);
+  map.knots = update.knots;
+  auto& at = update.tally->at;
+  at[Tally::examples] = 1;
+  at[Tally::centre] = std::bit_cast<std::uint64_t>(map.centre);
+  at[Tally::knots] = static_cast<std::uint64_t>(map.knot_count);
+  return map;
+}
+
 void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
   std::int64_t first = 0;
   while (first < existing && weight_of(update, first) == 0.0F) {
@@ -64,9 +91,8 @@ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
   if (first == existing) {
     return;
   }
-  double const centre = centre_of(update, first, existing);
+  auto const map = known_map(update, existing);
   update.tally->at[Tally::examples] = 1;
-  update.tally->at[Tally::centre] = std::bit_cast<std::uint64_t>(centre);
   TallyWords words;
   for (std::int64_t i = 0; i < existing; ++i) {
     float const label = update.labels[i];
@@ -74,8 +100,7 @@ void add_to_buckets(MetricUpdate const& update, std::int64_t existing) {
     if (!words.count(update, update.scores[i], label, weight)) {
       continue;
     }
-    auto const bucket =
-        (label > 0.5F ? update.capacity : 0) + bucket_of(update, update.scores[i], centre);
+    auto const bucket = (label > 0.5F ? update.capacity : 0) + map.bucket_of(update.scores[i]);
     if (update.weights == nullptr) {
       ++update.buckets[bucket];
       continue;
@@ -151,6 +176,65 @@ void add_gains(MetricUpdate const& update, std::int64_t existing) {
   add_to(*update.tally, words);
 }
 
+/// Adds the items of a list that count, given as (score, label), in any order.
+void add_list(MetricUpdate const& update,
+              std::vector<std::pair<float, float>>& items,
+              TallyWords& words) {
+  std::ranges::sort(items, std::greater<>(), &std::pair<float, float>::first);
+  FixedSum merits;
+  std::int64_t relevant = 0;
+  for (std::size_t begin = 0; begin < items.size();) {
+    ListPlace place{.above = static_cast<std::int64_t>(begin), .relevant_above = relevant};
+    auto end = begin;
+    for (; end < items.size() && items[end].first == items[begin].first; ++end) {
+      place.relevant_equal += is_relevant(items[end].second) ? 1 : 0;
+    }
+    place.equal = static_cast<std::int64_t>(end - begin);
+    for (; place.relevant_equal_before < place.relevant_equal; ++place.relevant_equal_before) {
+      merits.add(merit_of_item(update, place));
+    }
+    relevant += place.relevant_equal;
+    begin = end;
+  }
+  if (relevant > 0) {
+    words.add(Tally::terms,
+              merit_of_list(update, value_of(merits.digits), static_cast<double>(relevant)));
+    words.add(Tally::weights, 1.0);
+    ++words.at[Tally::examples];
+  }
+}
+
+void add_relevance(MetricUpdate const& update, std::int64_t existing) {
+  TallyWords words;
+  std::vector<std::pair<float, float>> items;
+  for (std::int64_t i = 0; i <= update.lists; ++i) {
+    words.at[Tally::bad_offsets] += is_bad_offset(update, i, existing) ? 1 : 0;
+  }
+  for (std::int64_t list = 0; list < update.lists; ++list) {
+    auto const begin = clamped(update.offsets.at(list), existing);
+    auto const end = clamped(update.offsets.at(list + 1), existing);
+    items.clear();
+    bool is_good = true;
+    for (auto i = begin; i < end; ++i) {
+      float const score = update.scores[i];
+      float const label = update.labels[i];
+      float const weight = weight_of(update, i);
+      if (weight == 0.0F) {
+        continue;
+      }
+      words.at[Tally::bad_offsets] += weight == 1.0F ? 0 : 1;
+      words.at[Tally::bad_scores] += score == score ? 0 : 1;
+      words.at[Tally::bad_labels] += is_label(label) ? 0 : 1;
+      is_good = is_good && score == score && is_label(label);
+      items.emplace_back(score, label);
+    }
+    if (is_good) {
+      add_list(update, items, words);
+    }
+  }
+  add_to(*update.tally, words);
+}
+
 void add_targets(MetricUpdate const& update, std::int64_t existing) {
   TallyWords words;
   for (std::int64_t row = 0; row < existing; ++row) {
@@ -189,6 +273,9 @@ void update_metrics(HostStream stream, MetricUpdates const& updates) {
           break;
         case MetricKind::gain:
           add_gains(update, existing);
+          break;
+        case MetricKind::relevance:
+          add_relevance(update, existing);
           break;
         case MetricKind::target:
           add_targets(update, existing);

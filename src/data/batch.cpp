@@ -4,6 +4,7 @@
 #include <msstream/data/detail/text_values.hpp>
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,8 @@ namespace msstream::data {
 namespace {
 
 constexpr std::string_view kPart = "part='";  ///< in front of the part, which ends with the text
+
+constexpr std::string_view kDealt = "dealt=";  ///< in front of the rows of each rank
 
 /// Calls `visit(name, number)` for each number that the text of each position has, in their order.
 template <class Position, class Visit>
@@ -56,6 +59,9 @@ std::string to_string(LoaderPosition const& position) {
   if (position.source.files != 0) {
     visit_source(position, add);
   }
+  if (!position.dealt.empty()) {
+    add("dealt", fmt::format("{}", fmt::join(position.dealt, ",")));
+  }
   return position.part.empty() ? text : fmt::format("{} {}{}'", text, kPart, position.part);
 }
 
@@ -85,6 +91,22 @@ LoaderPosition LoaderPosition::parse(std::string_view text) {
   if (rest.starts_with("files=")) {
     visit_source(position, take);
   }
+  if (rest.starts_with(kDealt)) {
+    auto word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    word.remove_prefix(kDealt.size());
+    for (bool more = true; more;) {
+      auto const comma = word.find(',');
+      auto const rows = detail::parse_number<std::int64_t>(word.substr(0, comma));
+      require(rows && *rows >= 0,
+              "position: expected dealt=numbers, found {} in {}",
+              detail::shown(word),
+              detail::shown(text));
+      position.dealt.push_back(*rows);
+      more = comma != std::string_view::npos;
+      word.remove_prefix(more ? comma + 1 : word.size());
+    }
+  }
   if (rest.starts_with(kPart) && rest.size() > kPart.size() + 1 && rest.ends_with('\'')) {
     position.part = rest.substr(kPart.size(), rest.size() - kPart.size() - 1);
     rest = {};
@@ -110,6 +132,16 @@ detail::BatchPlace detail::place_of(Schema const& schema,
   }
   auto const from = places[begin].first;
   return {from, places[end].first + places[end].count - from, 0};
+}
+
+detail::BatchPlace const& detail::require_groups(BatchPlace const& groups) {
+  require(groups.count > 0, "batch: the rows are in no groups; expected LoaderOptions::group");
+  return groups;
+}
+
+std::span<std::int64_t const> Batch::groups() const {
+  auto const& place = detail::require_groups(staged_->groups);
+  return {staged_->ints + place.first, place.count};
 }
 
 std::span<float const> Batch::floats(std::string_view column) const {

@@ -76,6 +76,7 @@ DeviceBatch<msstream::detail::AnyRuntime>::DeviceBatch(detail::StagedBatch const
       floats_(std::move(floats)),
       ints_(std::move(ints)),
       mask_first_(staged.mask_first),
+      groups_(staged.groups),
       rows_(staged.rows),
       shape_rows_(staged.shape_rows),
       first_sample_(staged.first_sample),
@@ -112,6 +113,11 @@ AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_offsets(std::string_vie
   auto const index = detail::index_with_part(*schema_, column, detail::ColumnPart::offsets);
   return part_of(
       ints_.value(), places_[index].first_offset, static_cast<std::size_t>(shape_rows_) + 1);
+}
+
+AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_groups() const {
+  auto const& place = detail::require_groups(groups_);
+  return part_of(ints_.value(), place.first, place.count);
 }
 
 AnyTensor DeviceBatch<msstream::detail::AnyRuntime>::any_mask() const {

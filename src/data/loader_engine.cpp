@@ -4,6 +4,7 @@
 #include "data/bad_row_log.hpp"
 #include "data/batch_order.hpp"
 #include "data/chunk_access.hpp"
+#include "data/loader_settings.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/base/detail/start_thread.hpp>
@@ -16,115 +17,6 @@
 namespace msstream::data::detail {
 
 namespace {
-
-LoaderOptions checked(LoaderOptions options) {
-  constexpr std::int64_t most_rows = std::int64_t{1} << 31U;
-  require(options.batch_size >= 1 && options.batch_size <= most_rows,
-          "loader: batch_size is {}; expected 1 to 2^31",
-          options.batch_size);
-  require(options.epochs >= 0, "loader: epochs is {}; expected at least 0", options.epochs);
-  require(options.shuffle_rows >= 0,
-          "loader: shuffle_rows is {}; expected at least 0",
-          options.shuffle_rows);
-  require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks,
-          "loader: rank {} of {} ranks; expected at least one rank, and a rank from 0",
-          options.rank,
-          options.ranks);
-  require(options.threads >= 1, "loader: threads is {}; expected at least 1", options.threads);
-  require(options.batches_ahead >= 1,
-          "loader: batches_ahead is {}; expected at least 1",
-          options.batches_ahead);
-  require(options.unfinished_batches >= 1,
-          "loader: unfinished_batches is {}; expected at least 1",
-          options.unfinished_batches);
-  return options;
-}
-
-std::string described(Schema const& schema) {
-  std::string text;
-  for (auto const& column : schema.columns()) {
-    text += fmt::format("{}'{}' of type {} and width {}",
-                        text.empty() ? "" : ", ",
-                        column.name,
-                        to_string(column.type),
-                        column.width);
-    for (auto const& step : column.transforms) {
-      text += fmt::format(", {}", to_string(step));
-    }
-  }
-  return text;
-}
-
-/// Throws std::invalid_argument if a position is of other files than the reader has.
-void require_source(Reader::Source const& saved, Reader::Source const& given) {
-  if (saved.files == 0 || given.files == 0 || saved == given) {
-    return;
-  }
-  bool const same_size = saved.files == given.files && saved.bytes == given.bytes;
-  throw std::invalid_argument(fmt::format(
-      "loader: the position is of {} files of {} bytes in all, the reader has {} of {} bytes{}; "
-      "expected the same files in the same order, by their names without folders and their sizes, "
-      "read with the same options",
-      saved.files,
-      saved.bytes,
-      given.files,
-      given.bytes,
-      same_size ? ", of other names, in another order, or read with other options" : ""));
-}
-
-/// Returns the place to start from, with the settings that determine the batches.
-LoaderPosition settings_of(LoaderOptions const& options,
-                           Reader const& reader,
-                           FittedTransforms const* transforms) {
-  auto const& schema = reader.schema();
-  auto const part = reader.part();
-  auto const source = reader.source();
-  LoaderPosition settings = options.start.value_or(LoaderPosition());
-  auto const batch_size = options.batch_size * options.ranks;
-  auto const whole = kWholeEpoch / batch_size * batch_size;
-  auto const window_rows =
-      options.shuffle_rows >= whole
-          ? whole
-          : std::max<std::int64_t>(1, (options.shuffle_rows + batch_size - 1) / batch_size) *
-                batch_size;
-  auto const columns = fingerprint_of(schema.columns());
-  auto const learned = transforms != nullptr ? transforms->fingerprint() : 0;
-  if (options.start) {
-    require(settings.seed == options.seed,
-            "loader: the position is of seed {}, the options of seed {}",
-            settings.seed,
-            options.seed);
-    require(settings.batch_size == batch_size,
-            "loader: the position is of batches of {} rows on all ranks, the options of {}",
-            settings.batch_size,
-            batch_size);
-    require(settings.window_rows == window_rows,
-            "loader: the position is of windows of {} rows to shuffle, the options of {}",
-            settings.window_rows,
-            window_rows);
-    require(settings.columns == columns,
-            "loader: the position is of rows with other columns, or transforms of them; the "
-            "reader's columns are {}",
-            described(schema));
-    require(settings.transforms == learned,
-            "loader: the position is of transforms that have learned other values; expected those "
-            "that were saved with it");
-    require_source(settings.source, source);
-    require(
-        settings.part.empty() || settings.part == part,
-        "loader: the position is of another part of the rows: {}; the reader gives the part: {}",
-        settings.part,
-        part);
-  }
-  settings.seed = options.seed;
-  settings.batch_size = batch_size;
-  settings.window_rows = window_rows;
-  settings.columns = columns;
-  settings.transforms = learned;
-  settings.part = part;
-  settings.source = source;
-  return settings;
-}
 
 /// Returns the schema of rows whose transforms have been applied.
 std::shared_ptr<Schema const> result_of(std::shared_ptr<Schema const> const& raw,
@@ -169,12 +61,19 @@ LoaderEngine::LoaderEngine(std::shared_ptr<Reader> reader,
       transforms_(options.transforms ? options.transforms->fitted() : nullptr),
       raw_schema_(std::make_shared<Schema const>(reader_->schema())),
       schema_(result_of(raw_schema_, transforms_.get())),
-      options_(checked(options)),
+      options_(checked_options(options)),
       new_memory_(std::move(new_memory)),
       settings_(settings_of(options_, *reader_, transforms_.get())),
       given_(settings_),
-      windows_(settings_, options_.epochs, options_.last_batch),
-      shuffled_(options_.shuffle_rows > 0) {
+      windows_(settings_,
+               {.epochs = options_.epochs,
+                .last_batch = options_.last_batch,
+                .ranks = options_.ranks,
+                .shuffled = options_.shuffle_rows > 0,
+                .deals_tasks = options_.share == RankShare::tasks,
+                .group = group_of(options_, *schema_)}),
+      shuffled_(options_.shuffle_rows > 0),
+      dealt_(settings_.dealt) {
   options_.start ? reader_->seek(settings_.reader) : use_.begin();
   if (!new_memory_) {
     new_memory_ = [] { return std::make_unique<HostMemory>(); };
@@ -291,23 +190,20 @@ bool LoaderEngine::make_batch(Lock& lock) {
   lock.unlock();
   changed_.notify_all();  // the window may have made room for another
   try {
-    auto const rows = settings_.batch_size;
-    auto const first = number * rows;
-    auto const count = std::min(rows, window->rows.rows - first);
-    auto const part = [&](std::int64_t rank) { return count * rank / options_.ranks; };
-    auto const begin = part(options_.rank);
-    auto const own = part(options_.rank + 1) - begin;
+    auto const places = windows_.places_of(*window, number, options_.rank);
     auto batch = new_batch();
+    bool const is_padded = options_.last_batch == LastBatch::padded;
     gather(window->rows,
-           first + begin,
-           own,
-           options_.last_batch == LastBatch::padded ? options_.batch_size : own,
-           options_.padding_id,
+           {.first = places.first,
+            .count = places.count,
+            .shape_rows = is_padded ? options_.batch_size : places.count,
+            .padding_id = options_.padding_id,
+            .is_padded = is_padded},
            *batch);
     batch->before = window->start;
     batch->before.batch += number;
     batch->before.batches += number;
-    batch->first_sample = window->start.samples + first + begin;
+    batch->first_sample = window->start.samples + places.first;
     batch->after = batch->before;
     ++batch->after.batch;
     ++batch->after.batches;
@@ -376,6 +272,35 @@ bool LoaderEngine::may_read() const {
   return known < wanted || windows_.ready_is_empty();
 }
 
+Reader::Task LoaderEngine::next_task(PendingChunk& entry) {
+  if (options_.share != RankShare::tasks) {
+    return reader_->next_task();
+  }
+  auto counted = reader_->next_counted_task();
+  if (!counted) {
+    entry.dealt = dealt_;
+    return {};
+  }
+  dealt_.resize(static_cast<std::size_t>(options_.ranks), 0);
+  auto const fewest = std::ranges::min_element(dealt_);
+  entry.is_of_other = fewest - dealt_.begin() != options_.rank;
+  if (!entry.is_of_other) {
+    entry.dealt = dealt_;
+  }
+  *fewest += counted->rows;
+  if (entry.is_of_other) {
+    return {};
+  }
+  return [counted = std::move(*counted)](Chunk& chunk) {
+    counted.task(chunk);
+    ChunkAccess::check(chunk);
+    require(chunk.rows() == counted.rows,
+            "loader: a task of the reader appended {} rows; its next_counted_task() said {}",
+            chunk.rows(),
+            counted.rows);
+  };
+}
+
 bool LoaderEngine::read_chunk(Lock& lock) {
   if (windows_.has_all_rows() && windows_.ready().size() < 2 && !windows_.is_over() && !failure_) {
     windows_.repeat();
@@ -394,9 +319,9 @@ bool LoaderEngine::read_chunk(Lock& lock) {
   bool ended = false;
   try {
     entry->begin = reader_->position();
-    task = reader_->next_task();
+    task = next_task(*entry);
     rows_begin = place_of_rows(entry->begin, reader_->position());
-    ended = !task;
+    ended = !task && !entry->is_of_other;
   } catch (...) {
     entry->failure = std::current_exception();
   }
@@ -437,12 +362,16 @@ void LoaderEngine::join_chunks() {
       if (entry->chunk) {
         BadRowLog::add_from(*entry->chunk);
         rows_per_chunk_ = std::max<std::int64_t>(1, entry->chunk->rows());
-        windows_.add(entry->chunk, entry->begin);
+        add_rows(*entry);
         continue;
       }
-      end_epoch();
+      if (entry->is_of_other) {
+        continue;
+      }
+      end_epoch(entry->dealt);
       if (!windows_.is_over() && !windows_.has_all_rows()) {
         reader_->seek({});
+        dealt_.clear();
         at_end_of_epoch_ = false;
       }
     } catch (...) {
@@ -451,9 +380,17 @@ void LoaderEngine::join_chunks() {
   }
 }
 
-void LoaderEngine::end_epoch() {
+void LoaderEngine::add_rows(PendingChunk const& entry) {
   try {
-    windows_.end_epoch();
+    windows_.add(entry.chunk, entry.begin, entry.dealt);
+  } catch (DataError const& error) {
+    throw DataError(fmt::format("{}: {}", reader_->file_name(entry.begin.file), error.what()));
+  }
+}
+
+void LoaderEngine::end_epoch(std::vector<std::int64_t> const& dealt) {
+  try {
+    windows_.end_epoch(dealt);
   } catch (DataError const& error) {
     throw DataError(fmt::format("{}: {}", reader_->file_name(0), error.what()));
   }

@@ -46,10 +46,12 @@ class LoaderEngine {
   using Lock = std::unique_lock<std::mutex>;
 
   /// A chunk that a worker is parsing, or that waits for the chunks before it. The end of an epoch
-  /// is an entry without a chunk.
+  /// is an entry without a chunk, and rows of another rank are too.
   struct PendingChunk {
     Reader::Position begin;
     std::shared_ptr<Chunk> chunk;
+    std::vector<std::int64_t> dealt = {};  ///< at the beginning, of a chunk of this rank
+    bool is_of_other = false;              ///< the rows are another rank's
     std::exception_ptr failure;
     bool complete = false;
   };
@@ -66,9 +68,13 @@ class LoaderEngine {
   void work();
   bool make_batch(Lock& lock);
   bool make_order(Lock& lock);
+  /// Returns the next task of the reader, empty at the end of the epoch. If tasks are dealt, gives
+  /// it to a rank, and says so in `entry`.
+  [[nodiscard]] Reader::Task next_task(PendingChunk& entry);
   bool read_chunk(Lock& lock);
   void join_chunks();
-  void end_epoch();
+  void add_rows(PendingChunk const& entry);
+  void end_epoch(std::vector<std::int64_t> const& dealt);
   void fail(std::exception_ptr failure);
   [[nodiscard]] bool may_read() const;
   [[nodiscard]] bool is_at_end() const;
@@ -90,6 +96,9 @@ class LoaderEngine {
   WindowMaker windows_;
   bool shuffled_;
   bool reading_ = false;
+  /// If tasks are dealt, the rows of each rank between the start of the epoch and the place of the
+  /// reader; used by the thread that set `reading_`.
+  std::vector<std::int64_t> dealt_;
   bool at_end_of_epoch_ = false;  ///< the reader has given all rows of its epoch
   std::deque<std::shared_ptr<PendingChunk>> pending_;
   std::int64_t rows_per_chunk_ = 0;  ///< of the last chunk

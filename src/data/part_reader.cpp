@@ -99,12 +99,33 @@ Reader::Task PartReader::next_task() {
       });
     };
   }
+  auto numbered = next_numbered_rows();
+  return numbered ? std::move(numbered->second) : Task();
+}
+
+std::optional<Reader::CountedTask> PartReader::next_counted_task() {
+  if (key_) {
+    return Reader::next_counted_task();
+  }
+  auto numbered = next_numbered_rows();
+  if (!numbered) {
+    return std::nullopt;
+  }
+  std::int64_t rows = 0;
+  for (auto row = numbered->first; row < row_; ++row) {
+    rows += part_.contains(row) ? 1 : 0;
+  }
+  return CountedTask{std::move(numbered->second), rows};
+}
+
+std::optional<std::pair<std::int64_t, Reader::Task>> PartReader::next_numbered_rows() {
+  rows_->words_ = words_;
   auto counted = rows_->next_counted_task();
   if (!counted) {
-    return {};
+    return std::nullopt;
   }
   auto const first = std::exchange(row_, row_ + counted->rows);
-  return [counted = std::move(*counted), part = part_, first](Chunk& chunk) {
+  auto task = [counted = std::move(*counted), part = part_, first](Chunk& chunk) {
     counted.task(chunk);
     detail::ChunkAccess::check(chunk);
     require(chunk.rows() == counted.rows,
@@ -113,6 +134,7 @@ Reader::Task PartReader::next_task() {
             counted.rows);
     detail::keep_rows(chunk, [&](std::int64_t row) { return part.contains(first + row); });
   };
+  return std::pair(first, Task(std::move(task)));
 }
 
 std::string PartReader::file_name(std::int64_t file) const {

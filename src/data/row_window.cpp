@@ -96,14 +96,31 @@ void gather_jagged(RowWindow const& window,
   }
 }
 
+/// Returns the offsets of the groups of a batch, and in a padded batch those of lists behind them:
+/// one of all rows that fill it up, and empty ones, so that there are as many as rows.
+std::vector<std::int64_t> offsets_of_groups(RowWindow const& window, BatchRows const& of_batch) {
+  std::vector<std::int64_t> offsets;
+  if (!window.has_groups) {
+    return offsets;
+  }
+  auto const end = of_batch.first + of_batch.count;
+  for (auto start = std::ranges::lower_bound(window.starts, of_batch.first);
+       start != window.starts.end() && *start < end;
+       ++start) {
+    offsets.push_back(*start - of_batch.first);
+  }
+  offsets.push_back(of_batch.count);
+  if (of_batch.is_padded) {
+    offsets.resize(static_cast<std::size_t>(of_batch.shape_rows) + 1, of_batch.shape_rows);
+  }
+  return offsets;
+}
+
 }  // namespace
 
-void gather(RowWindow const& window,
-            std::int64_t first,
-            std::int64_t count,
-            std::int64_t shape_rows,
-            std::int64_t padding_id,
-            StagedBatch& batch) {
+void gather(RowWindow const& window, BatchRows const& of_batch, StagedBatch& batch) {
+  auto const [first, count, shape_rows, padding_id, is_padded] = of_batch;
+  auto const group_offsets = offsets_of_groups(window, of_batch);
   auto const sources = sources_of(window, first, count);
   auto const& columns = batch.schema->columns();
   auto const shape = static_cast<std::size_t>(shape_rows);
@@ -135,6 +152,8 @@ void gather(RowWindow const& window,
       end += batch.places[i].count;
     }
   }
+  batch.groups = {ints, group_offsets.size(), 0};
+  ints += group_offsets.size();
   batch.mask_first = floats;
   floats += shape;
   auto* const int_memory = batch.memory->ints(ints);
@@ -154,6 +173,7 @@ void gather(RowWindow const& window,
     columns[i].is_float() ? copy(float_memory + place.first, 0.0F)
                           : copy(int_memory + place.first, padding_id);
   }
+  std::ranges::copy(group_offsets, int_memory + batch.groups.first);
   auto* const mask = float_memory + batch.mask_first;
   std::fill_n(std::fill_n(mask, sources.size(), 1.0F), shape - sources.size(), 0.0F);
   batch.ints = int_memory;

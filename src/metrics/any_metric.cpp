@@ -3,6 +3,7 @@
 #include "memory/device/open_capture.hpp"
 #include "metrics/metric_merge.hpp"
 #include "metrics/metric_state.hpp"
+#include "metrics/saved_kind.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/metrics/detail/any_metric.hpp>
@@ -103,6 +104,24 @@ void AnyMetric::merge(AnyMetric const& other, std::source_location issued_at) co
   state_->merge(*other.state_, issued_at);
 }
 
+std::vector<StateTensor> AnyMetric::tensors() const {
+  std::vector<StateTensor> all;
+  state_->add_tensors(all);
+  return all;
+}
+
+std::shared_ptr<msstream::detail::HostState> AnyMetric::saved_kind() const {
+  return std::make_shared<SavedKind>(state_->name_of("kind"), state_->kind());
+}
+
+msstream::detail::SourceCheck AnyMetric::check_of_list() const {
+  return [state = state_](char const*, bool saves) {
+    if (!saves) {
+      state->note_load();
+    }
+  };
+}
+
 void update_metrics(std::vector<AnyUpdate> const& updates, std::source_location issued_at) {
   std::vector<Addition> additions;
   for (auto const& update : updates) {
@@ -199,7 +218,7 @@ void MetricState::merge(MetricState const& other, std::source_location issued_at
   kernels::MetricMerge const merge{reinterpret_cast<kernels::Tally*>(words_.data()),
                                    reinterpret_cast<kernels::Tally const*>(other.words_.data()),
                                    own.tally_words,
-                                   words_.count() - kTallyElements};
+                                   own.words.value_or(words_.count() - kTallyElements)};
   Reads read;
   read.add(other.words_);
   Writes written;
@@ -211,6 +230,14 @@ void MetricState::merge(MetricState const& other, std::source_location issued_at
       [merge](auto stream) { kernels::merge_metrics(stream, merge); },
       {},
       issued_at);
+}
+
+std::string MetricState::name_of(char const* tensor) const {
+  return fmt::format("metrics/{}/{}", name_, tensor);
+}
+
+void MetricState::add_tensors(std::vector<StateTensor>& to) const {
+  to.push_back({name_of("state"), words_.any()});
 }
 
 std::uint64_t* MetricState::words() const noexcept {
@@ -261,6 +288,15 @@ kernels::MetricUpdate MetricState::update_of(AnyBatch const& batch) const {
   update.tally = reinterpret_cast<kernels::Tally*>(words_.data());
   complete(update, batch);
   return update;
+}
+
+void MetricState::require_weights(bool weighted, AnyBatch const& batch) const {
+  require(batch.weights.has_value() == weighted,
+          "{}: a batch {} weights; expected a batch {}, as Options::weighted is {}",
+          name_,
+          weighted ? "without" : "with",
+          weighted ? "with weights" : "without",
+          weighted);
 }
 
 void MetricState::require_exact(kernels::Tally const& tally, unsigned bits) const {

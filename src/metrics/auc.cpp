@@ -25,21 +25,13 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace msstream::metrics {
 namespace detail {
 namespace {
 
 __extension__ using Wide = unsigned __int128;
-
-void require_weights(std::string const& name, bool weighted, AnyBatch const& batch) {
-  require(batch.weights.has_value() == weighted,
-          "{}: a batch {} weights; expected a batch {}, as Options::weighted is {}",
-          name,
-          weighted ? "without" : "with",
-          weighted ? "with weights" : "without",
-          weighted);
-}
 
 /// The state of the metrics that keep all examples: Auc, and GroupedAuc with users.
 class KeptState : public MetricState {
@@ -59,6 +51,12 @@ class KeptState : public MetricState {
     }
     if (has_users) {
       users_.emplace(device.state(), Shape{capacity});
+    }
+    // A checkpoint saves all places, also those without an example.
+    std::vector<StateTensor> kept;
+    add_tensors_of_examples(kept);
+    for (auto const& of_examples : kept) {
+      msstream::detail::fill_any(of_examples.tensor, 0, issued_at);
     }
   }
 
@@ -92,9 +90,23 @@ class KeptState : public MetricState {
   void note_reset() const override {
     // Replays may reset the metric, without the host's knowledge, from now on.
     bool const captured = msstream::detail::OpenCapture::current(*device()->context) != nullptr;
-    if (captured || known_examples_.load(std::memory_order_relaxed) >= 0) {
-      known_examples_.store(captured ? -1 : 0, std::memory_order_relaxed);
+    if (captured || known_examples_.load(std::memory_order_relaxed) != kResetByReplays) {
+      known_examples_.store(captured ? kResetByReplays : 0, std::memory_order_relaxed);
     }
+  }
+  void note_load() const override {
+    if (known_examples_.load(std::memory_order_relaxed) >= 0) {
+      known_examples_.store(kLoaded, std::memory_order_relaxed);
+    }
+  }
+  void add_tensors(std::vector<StateTensor>& to) const override {
+    MetricState::add_tensors(to);
+    add_tensors_of_examples(to);
+  }
+  [[nodiscard]] std::string kind() const override {
+    return fmt::format("{} of {}examples that are kept",
+                       users_ ? "the area of each user" : "the area",
+                       weights_ ? "weighted " : "");
   }
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
     Faults faults;
@@ -121,6 +133,16 @@ class KeptState : public MetricState {
             kMost);
     return name;
   }
+  void add_tensors_of_examples(std::vector<StateTensor>& to) const {
+    to.push_back({name_of("scores"), scores_.any()});
+    to.push_back({name_of("labels"), labels_.any()});
+    if (weights_) {
+      to.push_back({name_of("weights"), weights_->any()});
+    }
+    if (users_) {
+      to.push_back({name_of("users"), users_->any()});
+    }
+  }
   void require_capacity(std::int64_t count) const {
     if (count > capacity_) {
       throw std::length_error(fmt::format(
@@ -132,7 +154,7 @@ class KeptState : public MetricState {
     }
   }
   void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const override {
-    require_weights(name(), weights_.has_value(), batch);
+    require_weights(weights_.has_value(), batch);
     require(!users_ || batch.users, "{}: a batch without users; expected Batch::users", name());
     update.kind = kernels::MetricKind::kept;
     update.capacity = capacity_;
@@ -231,89 +253,15 @@ class KeptState : public MetricState {
   }
 
   std::int64_t capacity_;
-  /// The examples that the host knows of since the last reset; -1 if a reset was captured.
+  static constexpr std::int64_t kResetByReplays = -1;
+  static constexpr std::int64_t kLoaded = -2;
+  /// The examples that the host knows of since the last reset; kResetByReplays if a reset was
+  /// captured, and kLoaded if they come from a checkpoint.
   mutable std::atomic<std::int64_t> known_examples_ = 0;
   TensorOf<float> scores_;
   TensorOf<std::uint8_t> labels_;
   std::optional<TensorOf<float>> weights_;
   std::optional<TensorOf<std::int64_t>> users_;
-};
-
-/// The state of BucketedAuc: [2 classes, buckets] counts, or FixedSums of weights.
-class BucketsState final : public MetricState {
- public:
-  BucketsState(AnyDevice const& device,
-               BucketedAuc<AnyRuntime>::Options const& options,
-               std::source_location issued_at)
-      : MetricState(device.state(),
-                    checked(options),
-                    2 * options.buckets * (options.weighted ? 3 : 1),
-                    issued_at),
-        input_(options.input),
-        buckets_(options.buckets),
-        weighted_(options.weighted),
-        centre_(options.centre) {}
-
-  [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
-    auto const words = read(issued_at, {}).words;
-    auto const weight_of = [&](std::int64_t side, std::int64_t bucket) {
-      auto const index = static_cast<std::size_t>(side * buckets_ + bucket);
-      return weighted_ ? kernels::value_of(words.data() + 3 * index)
-                       : static_cast<double>(words[index]);
-    };
-    double positive = 0.0;
-    double negative = 0.0;
-    double won = 0.0;
-    for (std::int64_t bucket = 0; bucket < buckets_; ++bucket) {
-      double const own_positive = weight_of(1, bucket);
-      double const own_negative = weight_of(0, bucket);
-      won += own_positive * (negative + 0.5 * own_negative);
-      positive += own_positive;
-      negative += own_negative;
-    }
-    return positive > 0.0 && negative > 0.0 ? std::optional(won / (positive * negative))
-                                            : std::nullopt;
-  }
-
- private:
-  [[nodiscard]] static std::string checked(BucketedAuc<AnyRuntime>::Options const& options) {
-    require(options.buckets >= 1 << 8U && options.buckets <= 1 << 24U &&
-                std::has_single_bit(static_cast<std::uint64_t>(options.buckets)),
-            "{}: {} buckets; expected a power of two from 2^8 to 2^24",
-            options.name,
-            options.buckets);
-    require(std::isfinite(options.centre.value_or(0.0)),
-            "{}: a centre of {}; expected a finite logit",
-            options.name,
-            options.centre.value_or(0.0));
-    return options.name;
-  }
-  void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const override {
-    require_weights(name(), weighted_, batch);
-    update.kind = kernels::MetricKind::buckets;
-    update.are_probabilities = input_ == Input::probabilities;
-    update.capacity = buckets_;
-    update.has_centre = centre_.has_value();
-    update.bound = centre_.value_or(0.0);
-    update.buckets = words();
-  }
-  [[nodiscard]] Sum sum() const override {
-    require(centre_.has_value(),
-            "{}: its buckets follow its first examples, so it cannot be merged; expected "
-            "BucketedAuc::Options::centre",
-            name());
-    return {fmt::format("{}examples in {} buckets of {} around {}",
-                        weighted_ ? "weighted " : "",
-                        buckets_,
-                        input_ == Input::probabilities ? "probabilities" : "logits",
-                        *centre_),
-            kernels::Tally::terms};
-  }
-
-  Input input_;
-  std::int64_t buckets_;
-  bool weighted_;
-  std::optional<double> centre_;
 };
 
 }  // namespace
@@ -333,12 +281,6 @@ detail::AnyMetric GroupedAuc<AnyRuntime>::make(detail::AnyDevice const& device,
                                                std::source_location issued_at) {
   return detail::AnyMetric(std::make_shared<detail::KeptState>(
       device, options.name, options.capacity, options.weighted, true, issued_at));
-}
-
-detail::AnyMetric BucketedAuc<AnyRuntime>::make(detail::AnyDevice const& device,
-                                                Options const& options,
-                                                std::source_location issued_at) {
-  return detail::AnyMetric(std::make_shared<detail::BucketsState>(device, options, issued_at));
 }
 
 }  // namespace msstream::metrics

@@ -63,6 +63,15 @@ class MetricState {
   void merge(MetricState const& other, std::source_location issued_at) const;
   /// Notes a reset().
   virtual void note_reset() const {}
+  /// Adds the tensors of the state, for a checkpoint.
+  virtual void add_tensors(std::vector<StateTensor>& to) const;
+  /// Returns the name of what the state has, with the options; equal for states that can take each
+  /// other's place.
+  [[nodiscard]] virtual std::string kind() const { return sum().of; }
+  /// Notes that the tensors have others' elements.
+  virtual void note_load() const {}
+  /// Returns the name of a tensor of the state in a checkpoint.
+  [[nodiscard]] std::string name_of(char const* tensor) const;
 
  protected:
   /// The messages about bad scores, labels and weights, which follow their number.
@@ -76,6 +85,7 @@ class MetricState {
   struct Sum {
     std::string of;
     int tally_words = kernels::Tally::words;  ///< the first words of the tally, which are sums
+    std::optional<std::int64_t> words = {};   ///< behind the tally, which are sums; null: all
   };
   /// The tally and the words behind it, on the host.
   struct Read {
@@ -85,6 +95,8 @@ class MetricState {
   /// Waits for the updates so far, and returns the words. Throws std::invalid_argument if examples
   /// had bad numbers.
   [[nodiscard]] Read read(std::source_location issued_at, Faults const& faults) const;
+  /// Throws std::invalid_argument unless a batch has weights exactly if the metric takes some.
+  void require_weights(bool weighted, AnyBatch const& batch) const;
   /// Throws std::length_error for more than 2^bits examples, whose sums may have overflowed.
   void require_exact(kernels::Tally const& tally, unsigned bits) const;
   [[nodiscard]] std::uint64_t* words() const noexcept;

@@ -49,6 +49,18 @@ class RankingState : public MetricState {
     update.places = places_;
     update.discounts = reinterpret_cast<double const*>(discounts_.data());
   }
+  /// Sets the members of `update` that say where lists begin, for a batch with offsets.
+  void complete_lists(kernels::MetricUpdate& update, AnyBatch const& batch) const {
+    require(batch.offsets->shape().rank() == 1 && batch.offsets->count() >= 1,
+            "{}: Batch::offsets of shape {}; expected [lists + 1]",
+            name(),
+            batch.offsets->shape());
+    require(batch.offsets->device() == device(),
+            "{}: the offsets are on another device than the metric",
+            name());
+    update.offsets = ops::detail::id_array(batch.offsets->any());
+    update.lists = batch.offsets->count() - 1;
+  }
 
  private:
   /// Uploads the sums of the discounts of the first 0, 1, … ranks, as the bits of float64 numbers.
@@ -107,18 +119,10 @@ class NdcgState final : public RankingState {
     require(batch.offsets.has_value(),
             "{}: a batch without offsets; expected Batch::offsets of shape [lists + 1]",
             name());
-    require(batch.offsets->shape().rank() == 1 && batch.offsets->count() >= 1,
-            "{}: Batch::offsets of shape {}; expected [lists + 1]",
-            name(),
-            batch.offsets->shape());
-    require(batch.offsets->device() == device(),
-            "{}: the offsets are on another device than the metric",
-            name());
     RankingState::complete(update, batch);
+    complete_lists(update, batch);
     update.kind = kernels::MetricKind::gain;
     update.exponential = exponential_;
-    update.offsets = ops::detail::id_array(batch.offsets->any());
-    update.lists = batch.offsets->count() - 1;
   }
   [[nodiscard]] Sum sum() const override {
     return {
@@ -128,24 +132,32 @@ class NdcgState final : public RankingState {
   bool exponential_;
 };
 
-/// The state of the metrics of the rank of one target in each row.
-class TargetState final : public RankingState {
+/// The state of the metrics of the ranks of one target in each row, or of the relevant items of
+/// lists.
+class RetrievalState final : public RankingState {
  public:
   struct Kind {
     char const* sum;  ///< the name of what is summed
-    double (*discount)(double rank);
+    kernels::ListTerm of_lists;
+    double (*discount)(double rank);  ///< of a target
   };
-  TargetState(AnyDevice const& device,
-              std::string name,
-              std::int64_t k,
-              Kind const& kind,
-              std::source_location issued_at)
-      : RankingState(device, std::move(name), k, kind.discount, issued_at), sum_(kind.sum) {}
+  RetrievalState(AnyDevice const& device,
+                 std::string name,
+                 std::int64_t k,
+                 Kind const& kind,
+                 std::source_location issued_at)
+      : RankingState(device, std::move(name), k, kind.discount, issued_at), kind_(kind) {}
 
   [[nodiscard]] std::optional<double> value(std::source_location issued_at) const override {
     Faults faults;
-    faults.scores = "rows since the last reset() have scores that are NaN";
-    faults.labels = "rows since the last reset() have targets outside the columns of the scores";
+    faults.scores = "rows or items since the last reset() have scores that are NaN";
+    faults.labels =
+        "rows since the last reset() have targets outside the columns of the scores, or items "
+        "labels outside [0, 1]";
+    faults.weights =
+        "examples since the last reset() have weights outside [0, 2^26], or, of lists, neither 0 "
+        "nor 1, or wrong offsets; expected offsets that begin with 0, ascend, and end with the "
+        "number of items";
     auto const tally = read(issued_at, faults).tally;
     require_exact(tally, 32);
     double const weights = kernels::value_of(tally.at + kernels::Tally::weights);
@@ -155,14 +167,18 @@ class TargetState final : public RankingState {
   }
   void add_reads(AnyBatch const& batch, Reads& read) const override {
     RankingState::add_reads(batch, read);
-    read.add(batch.targets->any());
+    read.add(batch.targets ? batch.targets->any() : batch.offsets->any());
   }
 
  private:
   [[nodiscard]] std::int64_t rows_of(AnyBatch const& batch) const override {
-    require(batch.targets.has_value(),
-            "{}: a batch without targets; expected Batch::targets of shape [rows]",
+    require(batch.targets || batch.offsets,
+            "{}: a batch without targets and offsets; expected Batch::targets of shape [rows], or "
+            "Batch::offsets of shape [lists + 1] and Batch::labels",
             name());
+    if (!batch.targets) {
+      return MetricState::rows_of(batch);
+    }
     auto const& shape = batch.scores.shape();
     auto const rows = batch.targets->count();
     require(shape.rank() == 2 && shape[0] == rows,
@@ -178,15 +194,28 @@ class TargetState final : public RankingState {
   }
   void complete(kernels::MetricUpdate& update, AnyBatch const& batch) const override {
     RankingState::complete(update, batch);
+    if (!batch.targets) {
+      complete_lists(update, batch);
+      update.kind = kernels::MetricKind::relevance;
+      update.list_term = kind_.of_lists;
+      return;
+    }
     update.kind = kernels::MetricKind::target;
     update.labels = nullptr;
     update.targets = ops::detail::id_array(batch.targets->any());
     update.columns = batch.scores.shape()[1];
   }
-  [[nodiscard]] Sum sum() const override { return {fmt::format("{}@{}", sum_, places())}; }
+  [[nodiscard]] Sum sum() const override { return {fmt::format("{}@{}", kind_.sum, places())}; }
 
-  char const* sum_;
+  Kind kind_;
 };
+
+[[nodiscard]] double one(double) {
+  return 1.0;
+}
+[[nodiscard]] double reciprocal(double rank) {
+  return 1.0 / rank;
+}
 
 }  // namespace
 }  // namespace detail
@@ -202,18 +231,48 @@ detail::AnyMetric Ndcg<AnyRuntime>::make(detail::AnyDevice const& device,
 detail::AnyMetric RecallAtK<AnyRuntime>::make(detail::AnyDevice const& device,
                                               Options const& options,
                                               std::source_location issued_at) {
-  detail::TargetState::Kind const kind{"recall", [](double) { return 1.0; }};
-  return detail::AnyMetric(
-      std::make_shared<detail::TargetState>(device, options.name, options.k, kind, issued_at));
+  return detail::AnyMetric(std::make_shared<detail::RetrievalState>(
+      device,
+      options.name,
+      options.k,
+      detail::RetrievalState::Kind{"recall", ops::kernels::ListTerm::recall, detail::one},
+      issued_at));
+}
+
+detail::AnyMetric HitRate<AnyRuntime>::make(detail::AnyDevice const& device,
+                                            Options const& options,
+                                            std::source_location issued_at) {
+  return detail::AnyMetric(std::make_shared<detail::RetrievalState>(
+      device,
+      options.name,
+      options.k,
+      detail::RetrievalState::Kind{"the hit rate", ops::kernels::ListTerm::hit, detail::one},
+      issued_at));
 }
 
 detail::AnyMetric MeanReciprocalRank<AnyRuntime>::make(detail::AnyDevice const& device,
                                                        Options const& options,
                                                        std::source_location issued_at) {
-  detail::TargetState::Kind const kind{"the mean reciprocal rank",
-                                       [](double rank) { return 1.0 / rank; }};
-  return detail::AnyMetric(
-      std::make_shared<detail::TargetState>(device, options.name, options.k, kind, issued_at));
+  return detail::AnyMetric(std::make_shared<detail::RetrievalState>(
+      device,
+      options.name,
+      options.k,
+      detail::RetrievalState::Kind{
+          "the mean reciprocal rank", ops::kernels::ListTerm::reciprocal_rank, detail::reciprocal},
+      issued_at));
+}
+
+detail::AnyMetric MeanAveragePrecision<AnyRuntime>::make(detail::AnyDevice const& device,
+                                                         Options const& options,
+                                                         std::source_location issued_at) {
+  return detail::AnyMetric(std::make_shared<detail::RetrievalState>(
+      device,
+      options.name,
+      options.k,
+      detail::RetrievalState::Kind{"the mean average precision",
+                                   ops::kernels::ListTerm::average_precision,
+                                   detail::reciprocal},
+      issued_at));
 }
 
 }  // namespace msstream::metrics

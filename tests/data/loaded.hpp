@@ -44,6 +44,7 @@ class CountingReader final : public Reader {
   }
   [[nodiscard]] Position position() const override { return {.offset = row_}; }
   void seek(Position const& position) override { row_ = position.offset; }
+  [[nodiscard]] std::int64_t chunk_rows() const { return chunk_rows_; }
 
  private:
   Schema schema_{{{"pair", ColumnType::float32, 2},

@@ -9,6 +9,7 @@
 #include <msstream/data/string_key.hpp>
 #include <msstream/data/text_reader.hpp>
 #include <msstream/data/transforms.hpp>
+#include <msstream/metrics/ndcg.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/copy.hpp>
 
@@ -170,6 +171,45 @@ TEST(DataPage, divides_the_rows_of_a_users_reader_between_ranks) {
     rows += static_cast<std::int64_t>(prices.size());
   }
   EXPECT_EQ(rows, 5);
+}
+
+TEST(DataPage, deals_tasks_to_ranks) {
+  std::int64_t rows = 0;
+  for (int rank = 0; rank < 2; ++rank) {
+    ClickReader reader(std::vector<Click>(10, {1.5F, "de", {3, 4}}));
+    ms::data::Loader loader(
+        reader, {.batch_size = 4, .rank = rank, .ranks = 2, .share = ms::data::RankShare::tasks});
+    int batches = 0;
+    for (; auto const batch = loader.next(); ++batches) {
+      rows += batch->rows();
+    }
+    EXPECT_EQ(batches, 3);
+  }
+  EXPECT_EQ(rows, 10);
+}
+
+TEST(DataPage, keeps_lists_together) {
+  msstream::testing::TemporaryFolder const folder;
+  auto const ranking = folder.write("lists.txt", "1 qid:7 1:0.5\n0 qid:7 2:1\n2 qid:8 1:1\n");
+  ms::Device<ms::Host> const device;
+  ms::StreamPool pool(device, {.groups = 1});
+  ms::metrics::Ndcg const ndcg(device, {.k = 10});
+  ms::data::LibSvmReader lists(ranking, {.query = "query", .features = 136});
+  ms::data::DeviceLoader loader(device,
+                                pool[0],
+                                lists,
+                                {.batch_size = 4'096,
+                                 .shuffle_rows = ms::data::kWholeEpoch,
+                                 .last_batch = ms::data::LastBatch::padded,
+                                 .group = "query"});
+  while (auto const batch = loader.next()) {
+    auto const scores = batch->floats("label");  // of a model that knows the answers
+    ndcg.update({.scores = scores,
+                 .labels = batch->floats("label"),
+                 .weights = batch->mask(),
+                 .offsets = batch->groups()});
+  }
+  EXPECT_EQ(ndcg.value(), 1.0);
 }
 
 TEST(DataPage, reads_criteo_libsvm_and_binary_files) {

@@ -183,8 +183,10 @@ TEST(ParquetBadRows, files_with_other_fields_are_refused_when_they_are_reached) 
                     {{"z", numbers_of({9})}, {"x", numbers_of({2})}, {"id", ids_of({2})}},
                     1);
   auto const fewer = write_parquet(folder / "fewer.parquet", {{"id", ids_of({3})}}, 1);
-  auto const other =
-      write_parquet(folder / "other.parquet", {{"id", numbers_of({3})}, {"x", numbers_of({3})}}, 1);
+  auto const other = write_parquet(
+      folder / "other.parquet",
+      {{"id", array_of<arrow::StringBuilder, std::string>({"3"})}, {"x", numbers_of({3})}},
+      1);
   std::vector<ParquetColumn> const columns{{.name = "id", .type = int64}, {.name = "x"}};
   auto const failure = [&](std::filesystem::path const& last) {
     ParquetReader reader({good, more, last}, columns, {.max_bad_rows = 100});
@@ -196,7 +198,7 @@ TEST(ParquetBadRows, files_with_other_fields_are_refused_when_they_are_reached) 
       failure(fewer),
       EndsWith("fewer.parquet: column 'x': there is no field named 'x'; the fields are id"));
   EXPECT_THAT(failure(other),
-              EndsWith("other.parquet: column 'id': the field 'id' has values of type double; "
+              EndsWith("other.parquet: column 'id': the field 'id' has values of type string; "
                        "expected integers"));
 }
 

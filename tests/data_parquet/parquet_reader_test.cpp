@@ -107,6 +107,62 @@ TEST_F(ParquetReaderTest, reads_numbers_of_16_bits) {
               HasSubstr("the field 'x' has values of type halffloat; expected integers"));
 }
 
+TEST_F(ParquetReaderTest, labels_are_booleans_or_integers_of_any_width) {
+  auto const path =
+      write("labels.parquet",
+            {{"flag", array_of<arrow::BooleanBuilder, bool>({true, false, std::nullopt})},
+             {"i8", array_of<arrow::Int8Builder, std::int8_t>({-128, 1, std::nullopt})},
+             {"u8", array_of<arrow::UInt8Builder, std::uint8_t>({255, 1, std::nullopt})},
+             {"i16", array_of<arrow::Int16Builder, std::int16_t>({-3, 1, std::nullopt})}});
+  for (auto const* const name : {"flag", "i8", "u8", "i16"}) {
+    ParquetReader floats(path, {{.name = name, .if_null = 9.0}});
+    ParquetReader ints(path, {{.name = name, .type = ColumnType::int64, .if_null = 9.0}});
+    auto const first = std::string_view(name) == "flag" ? 1
+                       : std::string_view(name) == "i8" ? -128
+                       : std::string_view(name) == "u8" ? 255
+                                                        : -3;
+    auto const second = std::string_view(name) == "flag" ? 0 : 1;
+    EXPECT_THAT(Loader(floats).next()->floats(name),
+                ElementsAre(static_cast<float>(first), static_cast<float>(second), 9.0F));
+    EXPECT_THAT(Loader(ints).next()->ints(name), ElementsAre(first, second, 9));
+  }
+}
+
+TEST_F(ParquetReaderTest, ids_may_be_whole_numbers_of_floating_point) {
+  auto const ids_of = [&](std::shared_ptr<arrow::Array> const& values,
+                          std::optional<double> if_null = std::nullopt,
+                          std::int64_t bad_rows = 0) {
+    auto const path = write("ids.parquet", {{"id", values}});
+    ParquetReader reader(path,
+                         {{.name = "id", .type = ColumnType::int64, .if_null = if_null}},
+                         {.max_bad_rows = bad_rows});
+    auto const batch = Loader(reader).next().value();
+    auto const ids = batch.ints("id");
+    return std::vector<std::int64_t>(ids.begin(), ids.end());
+  };
+  auto const doubles = [](std::vector<std::optional<double>> const& values) {
+    return array_of<arrow::DoubleBuilder, double>(values);
+  };
+  EXPECT_THAT(ids_of(doubles({0.0, -0.0, -7.0, 4e9, 0x1p53, -0x1p53})),
+              ElementsAre(0, 0, -7, 4'000'000'000, 1LL << 53, -(1LL << 53)));
+  EXPECT_THAT(ids_of(array_of<arrow::FloatBuilder, float>({3.0F, 0x1p24F})),
+              ElementsAre(3, 1 << 24));
+  EXPECT_THAT(ids_of(doubles({1.0, NAN, std::nullopt, 2.0}), -1.0), ElementsAre(1, -1, -1, 2));
+  auto const refusal = [&](std::shared_ptr<arrow::Array> const& values) {
+    return message_of<DataError>([&] { ids_of(values); });
+  };
+  EXPECT_THAT(refusal(doubles({1.0, 2.5})),
+              HasSubstr("ids.parquet, row 1 of row group 0: column 'id': the field 'id' is 2.5; "
+                        "expected a whole number from -2^53 to 2^53"));
+  for (double const wrong : {0x1p53 + 2, -0x1p60, HUGE_VAL, -HUGE_VAL, 1e-300}) {
+    EXPECT_THAT(refusal(doubles({1.0, wrong})), HasSubstr("row 1 of row group 0"));
+    EXPECT_THAT(ids_of(doubles({1.0, wrong, 3.0}), std::nullopt, 1), ElementsAre(1, 3));
+  }
+  EXPECT_THAT(refusal(doubles({1.0, NAN})), HasSubstr("is nan; expected a whole number"));
+  EXPECT_THAT(refusal(array_of<arrow::FloatBuilder, float>({0x1p24F + 2})),
+              HasSubstr("expected a whole number from -2^24 to 2^24"));
+}
+
 TEST_F(ParquetReaderTest, transforms_get_numbers_that_are_not_rounded_and_words) {
   constexpr std::int64_t midnight = 1'764'201'600;  // in seconds since 1970
   using Int64s = std::vector<std::optional<std::int64_t>>;
@@ -162,6 +218,26 @@ TEST_F(ParquetReaderTest, transforms_get_numbers_that_are_not_rounded_and_words)
               HasSubstr("column 'user' has if_null; the key of a null of type hashed is"));
 }
 
+TEST_F(ParquetReaderTest, a_rank_reads_its_row_groups_alone) {
+  auto const values = array_of<arrow::Int64Builder, std::int64_t>({7, 8});
+  auto const good = write("good.parquet", {{"id", values}});
+  // The footer of the file is whole, and its row group is not.
+  auto bytes = testing::read_all(good);
+  for (std::size_t i = 4; i < 20; ++i) {
+    bytes[i] = static_cast<char>(~bytes[i]);
+  }
+  auto const damaged = folder_.write("damaged.parquet", bytes);
+  auto const rows_of = [&](int rank) {
+    ParquetReader reader({good, damaged}, {{.name = "id", .type = ColumnType::int64}});
+    Loader loader(reader, {.batch_size = 2, .rank = rank, .ranks = 2, .share = RankShare::tasks});
+    auto const batch = loader.next().value();
+    EXPECT_FALSE(loader.next());
+    return std::vector<std::int64_t>(batch.ints("id").begin(), batch.ints("id").end());
+  };
+  EXPECT_THAT(rows_of(0), ElementsAre(7, 8));
+  EXPECT_THAT(message_of<DataError>([&] { rows_of(1); }), HasSubstr("damaged.parquet: "));
+}
+
 TEST_F(ParquetReaderTest, files_that_do_not_fit_are_refused_by_name) {
   auto const path = write_rows();
   auto const failure = [&](std::filesystem::path const& file, ParquetColumn const& column) {
@@ -179,8 +255,10 @@ TEST_F(ParquetReaderTest, files_that_do_not_fit_are_refused_by_name) {
       failure(path, {.name = "country"}),
       HasSubstr(
           "column 'country': the field 'country' has values of type string; expected numbers"));
-  EXPECT_THAT(failure(path, {.name = "income", .type = ColumnType::int64}),
-              HasSubstr("has values of type double; expected integers"));
+  EXPECT_THAT(
+      failure(path, {.name = "income", .type = ColumnType::int64}),
+      HasSubstr("rows.parquet, row 0 of row group 0: column 'income': the field 'income' is "
+                "1.5; expected a whole number from -2^53 to 2^53"));
   EXPECT_THAT(failure(path, {.name = "user", .type = ColumnType::hashed}),
               HasSubstr("has values of type uint32; expected strings"));
   EXPECT_THAT(failure(path, {.name = "seen", .type = ColumnType::int64}),

@@ -45,7 +45,7 @@ struct TwoTasks {
                NormalizedEntropy(device),
                MeanSquaredError(device),
                Accuracy(device)),
-        lists(device, {.k = 5}),
+        lists(Ndcg(device, {.k = 5}), MeanAveragePrecision(device, {.k = 5})),
         targets(RecallAtK(device, {.k = 3}), MeanReciprocalRank(device)) {}
 
   void update(Batch<R> const& of_clicks,
@@ -62,7 +62,9 @@ struct TwoTasks {
     for (auto const& value : orders.values()) {
       all.push_back(value);
     }
-    all.emplace_back("lists", lists.value());
+    for (auto const& value : lists.values()) {
+      all.push_back(value);
+    }
     for (auto const& value : targets.values()) {
       all.push_back(value);
     }
@@ -71,7 +73,7 @@ struct TwoTasks {
 
   MetricSet<R> clicks;
   MetricSet<R> orders;
-  Ndcg<R> lists;
+  MetricSet<R> lists;
   MetricSet<R> targets;
 };
 

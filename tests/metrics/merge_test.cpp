@@ -125,18 +125,6 @@ TYPED_TEST(MergedMetricsTest, lists_of_parts_have_the_bits_of_the_whole) {
   EXPECT_NE(first.value(), second.value());
 }
 
-TYPED_TEST(MergedMetricsTest, a_given_centre_has_the_finest_buckets) {
-  auto const& device = this->device();
-  auto const value_of = [&](std::optional<double> centre) {
-    BucketedAuc<TypeParam> const auc(device, {.buckets = 1 << 8, .centre = centre});
-    auc.update(this->put(Floats{5.0F, 0.0F, 0.0F, 0.0F, 5.0001F}),
-               this->put(Floats{0.0F, 0.0F, 0.0F, 0.0F, 1.0F}));
-    return auc.value();
-  };
-  EXPECT_EQ(value_of({}), 3.5 / 4.0);  // the median is far away, and the two others share a bucket
-  EXPECT_EQ(value_of(5.00005), 1.0);
-}
-
 TYPED_TEST(MergedMetricsTest, more_examples_than_a_sum_holds_are_reported) {
   // Merges metrics of 2^10 examples until there are 2^bits, and twice as many.
   auto const expect_limit = [&](auto const& make, auto const& batch, int bits, double value) {
@@ -223,7 +211,10 @@ TYPED_TEST(MergedMetricsTest, what_is_no_sum_of_the_same_is_refused) {
   expect_refused([&] { loss.merge(LogLoss<R>(elsewhere)); }, "another device");
   BucketedAuc<R> const buckets(device, {.buckets = 1 << 8});
   BucketedAuc<R> const more(device, {.buckets = 1 << 8});
-  expect_refused([&] { buckets.merge(more); }, "bucketed_auc", "BucketedAuc::Options::centre");
+  expect_refused([&] { buckets.merge(more); }, "bucketed_auc", "BucketedAuc::Options::sample");
+  BucketedAuc<R> const of_one(device, {.sample = {1.0F}});
+  BucketedAuc<R> const of_two(device, {.centre = 1.0, .sample = {1.0F, 2.0F}});
+  expect_refused([&] { of_one.merge(of_two); }, "a sample of 1 scores", "a sample of 2 scores");
   BucketedAuc<R> const at_one(device, {.buckets = 1 << 8, .centre = 1.0});
   BucketedAuc<R> const at_two(device, {.buckets = 1 << 8, .centre = 2.0});
   expect_refused([&] { at_one.merge(at_two); }, "logits around 1", "logits around 2");

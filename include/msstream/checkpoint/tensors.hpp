@@ -65,8 +65,8 @@ concept CallsVisitor = requires(Source const& source, TensorAdder const& adder) 
 namespace checkpoint {
 
 /// Something that names the tensors that it has, by one of `visit_state(visit)` (Parameters, an
-/// Optimizer, a RandomGenerator, data::Transforms), `visit(visit)` and a call with `visit` (a
-/// lambda). It calls `visit(name, tensor)` for each tensor.
+/// Optimizer, a RandomGenerator, data::Transforms, a metric), `visit(visit)` and a call with
+/// `visit` (a lambda). It calls `visit(name, tensor)` for each tensor.
 template <class T>
 concept Source = detail::VisitsState<T> || detail::VisitsTensors<T> || detail::CallsVisitor<T>;
 

@@ -30,10 +30,14 @@ struct LoaderPosition {
   std::int64_t batch_size = 0;   ///< of all ranks together
   std::uint64_t columns = 0;     ///< a hash of the reader's columns, with the transforms they state
   std::uint64_t transforms = 0;  ///< a hash of what the transforms have learned; 0 without any
+  /// With RankShare::tasks, the rows of each rank between the start of the epoch and `reader`;
+  /// empty if there are none.
+  std::vector<std::int64_t> dealt = {};
   /// The source of the rows, by Reader::source(). Without files, as in the text of former versions,
   /// it fits any.
   Reader::Source source = {};
-  /// The part of the rows, by Reader::part(). Empty in the text of former versions, which fits any.
+  /// The part of the rows, by Reader::part(), with what LoaderOptions say about groups and shares
+  /// of ranks. Empty in the text of former versions, which fits any.
   std::string part = {};
 
   /// Returns the position that to_string() has written. Throws std::invalid_argument for another
@@ -68,7 +72,8 @@ struct BatchPlace {
 };
 
 /// A batch in memory. The integers are those of all columns that are not jagged, in their order,
-/// then the offsets and then the values of jagged ones; floats likewise, and then the mask.
+/// then the offsets and then the values of jagged ones, and then the offsets of groups; floats
+/// likewise, and then the mask.
 struct StagedBatch {
   std::shared_ptr<Schema const> schema;
   std::unique_ptr<BatchMemory> memory;
@@ -78,12 +83,16 @@ struct StagedBatch {
   std::size_t int_count = 0;
   std::size_t float_count = 0;
   std::size_t mask_first = 0;  ///< index of the first value of the mask, among the floats
+  BatchPlace groups;           ///< of the offsets of groups; none if rows are in no groups
   std::int64_t rows = 0;
   std::int64_t shape_rows = 0;
   std::int64_t first_sample = 0;
   LoaderPosition before;
   LoaderPosition after;
 };
+
+/// Returns the place of the offsets of groups. Throws std::invalid_argument if there are none.
+[[nodiscard]] BatchPlace const& require_groups(BatchPlace const& groups);
 
 /// Returns the place of the values of all columns from `first` to `last` of the schema that have
 /// such values, one column after the other. Throws std::invalid_argument for columns that have
@@ -137,6 +146,11 @@ class Batch {
   /// Returns the offsets of a jagged column, [shape_rows() + 1]. Throws std::invalid_argument for
   /// another column, and if there is no such column.
   [[nodiscard]] std::span<std::int64_t const> offsets(std::string_view column) const;
+  /// Returns the offsets of the groups of LoaderOptions::group, [groups + 1]: group i has the rows
+  /// [offsets[i], offsets[i + 1]). With LastBatch::padded [shape_rows() + 1]: behind the groups
+  /// comes one of the rows that fill up the batch, and then empty ones. Throws
+  /// std::invalid_argument for a loader without groups.
+  [[nodiscard]] std::span<std::int64_t const> groups() const;
   /// Returns 1 for each of the rows() rows, and 0 for the zeros that follow them:
   /// [shape_rows()].
   [[nodiscard]] std::span<float const> mask() const noexcept {

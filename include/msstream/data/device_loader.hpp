@@ -62,6 +62,7 @@ class DeviceBatch<msstream::detail::AnyRuntime> {
   [[nodiscard]] msstream::detail::AnyTensor any_ints(std::string_view first,
                                                      std::string_view last) const;
   [[nodiscard]] msstream::detail::AnyTensor any_offsets(std::string_view column) const;
+  [[nodiscard]] msstream::detail::AnyTensor any_groups() const;
   [[nodiscard]] msstream::detail::AnyTensor any_mask() const;
 
  private:
@@ -71,6 +72,7 @@ class DeviceBatch<msstream::detail::AnyRuntime> {
   std::optional<msstream::detail::AnyTensor> floats_;
   std::optional<msstream::detail::AnyTensor> ints_;
   std::size_t mask_first_;
+  detail::BatchPlace groups_;
   std::int64_t rows_;
   std::int64_t shape_rows_;
   std::int64_t first_sample_;
@@ -113,6 +115,11 @@ class DeviceBatch : public DeviceBatch<msstream::detail::AnyRuntime> {
   /// column, and if there is no such column.
   [[nodiscard]] Tensor<std::int64_t, R> offsets(std::string_view column) const {
     return {msstream::detail::OfKnownType(), this->any_offsets(column)};
+  }
+  /// Returns the offsets of the groups of LoaderOptions::group, as Batch::groups(), for lists of
+  /// metrics and losses. Throws std::invalid_argument for a loader without groups.
+  [[nodiscard]] Tensor<std::int64_t, R> groups() const {
+    return {msstream::detail::OfKnownType(), this->any_groups()};
   }
   /// Returns 1 for each of the rows() rows, and 0 for the zeros that follow them with
   /// LastBatch::padded: [shape_rows()]. As weights of a loss and of metrics, in a step that is

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace msstream::data {
 
@@ -18,7 +19,19 @@ enum class LastBatch : std::uint8_t {
   partial,  ///< a batch with fewer rows
   padded,   ///< a batch with the shape of the others. Rows follow that are no samples: zeros, for
             ///< integers `padding_id`; jagged columns have no values there
-  dropped,  ///< no batch. If rows are shuffled, the rows left out differ from epoch to epoch
+  dropped,  ///< no batch. If rows are shuffled, the rows left out differ from epoch to epoch. Of
+            ///< groups, the last batch of an epoch that has room for more
+};
+
+/// How ranks share the rows of an epoch.
+enum class RankShare : std::uint8_t {
+  /// Each rank reads and parses all rows, and has its part of each batch. The batches of all ranks
+  /// together are those of one rank with larger batches.
+  batches,
+  /// The rows that a reader parses at once, such as some MiB of text or a row group of Parquet, are
+  /// dealt to the rank that has the fewest so far. A rank counts the rows of the others, if the
+  /// reader can (Reader::next_counted_task()), and does not parse them.
+  tasks,
 };
 
 /// As LoaderOptions::shuffle_rows, all rows of an epoch.
@@ -41,8 +54,20 @@ struct LoaderOptions {
   /// The number of this process among those that share the rows, and their count. Rows are divided
   /// into batches of ranks * batch_size; rank r gets the r-th part of each. So all ranks have
   /// equally many batches, which together are the batches of one rank with ranks * batch_size rows.
+  /// `share` has another way.
   int rank = 0;
   int ranks = 1;
+  /// With RankShare::tasks, each rank divides, and shuffles, its own rows, in batches of batch_size
+  /// and windows of 1/ranks of shuffle_rows. Each row is one rank's. All ranks have as many batches
+  /// as the one with the most rows; in the last ones, others have fewer rows, or none. A position
+  /// is of one rank. LastBatch::dropped and `group` are refused.
+  RankShare share = RankShare::batches;
+  /// The name of a column of integers or hashed strings, such as the query of lists: consecutive
+  /// rows of equal values, with transforms applied, are a group, which stays together and in its
+  /// order. Batches have whole groups, as many as fit into batch_size, so most have fewer rows.
+  /// shuffle_rows shuffles groups. A rank has whole groups; the last batch of a window may have
+  /// none for some. A larger group is a DataError. Empty: rows are alone.
+  std::string group = {};
   int threads = 2;        ///< that parse and gather rows, at least 1
   int batches_ahead = 4;  ///< batches that are made before they are requested, at least 1
   /// The batches of a DeviceLoader on which work may be unfinished when next() gives another, at

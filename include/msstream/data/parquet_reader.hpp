@@ -40,14 +40,17 @@ struct ParquetOptions {
 /// Reads Parquet files with Arrow C++. A program that uses it links msstream::parquet, which is
 /// built if the CMake option MSSTREAM_ARROW says where Arrow is.
 ///
-/// A column of type float32 takes fields of floating-point numbers, of 16 bits too, and integers,
-/// one of type int64 takes integers and booleans, and one of type hashed takes strings, also as a
-/// dictionary. Both kinds of numbers take dates and timestamps, as the integers in the file. A task
-/// reads a row group. Other fields of a file are not read.
+/// A column of type float32 takes fields of floating-point numbers, of 16 bits too, integers of all
+/// widths and booleans. One of type int64 takes integers, booleans, and floating-point numbers of
+/// 32 and 64 bits that are whole, of magnitudes up to 2^24 and 2^53; there, NaN counts as a null if
+/// there is an if_null. One of type hashed takes strings, also as a dictionary. Both kinds of
+/// numbers take dates and timestamps, as the integers in the file. A task reads a row group. Other
+/// fields of a file are not read.
 ///
 /// Throws DataError, which names the file and the column, for a missing field, a field of another
 /// type and a file that Arrow cannot read; and, with the row and its row group, for a null without
-/// if_null, an integer that int64 does not have and a number that is no finite float32. A NaN is
+/// if_null, a number that int64 does not have or that may have been rounded to a whole one, and a
+/// number that is no finite float32. A NaN is
 /// missing if a transform is fill_missing(). With transforms, numbers have the range of double.
 class ParquetReader final : public Reader {
  public:

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace msstream::data {
 
@@ -55,6 +56,7 @@ class PartReader final : public Reader {
   [[nodiscard]] Position position() const override;
   void seek(Position const& position) override;
   [[nodiscard]] Task next_task() override;
+  [[nodiscard]] std::optional<CountedTask> next_counted_task() override;
   [[nodiscard]] std::string file_name(std::int64_t file) const override;
   [[nodiscard]] Source source() const override;
   [[nodiscard]] BadRows bad_rows() const override;
@@ -62,6 +64,10 @@ class PartReader final : public Reader {
   [[nodiscard]] std::string part() const override;
 
  private:
+  /// Returns the number of the first of the next rows of the other reader, and a task that appends
+  /// those of the part, if the part is by number; empty if there are no more rows.
+  [[nodiscard]] std::optional<std::pair<std::int64_t, Task>> next_numbered_rows();
+
   std::shared_ptr<Reader> rows_;
   std::unique_ptr<detail::ReaderUse> use_;
   Part part_;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <vector>
 
 namespace msstream::metrics {
 
@@ -49,15 +50,16 @@ class Auc : public Metric<R> {
 
 /// The area under the ROC curve of scores in buckets, in memory that does not grow: 16 bytes for
 /// each bucket, or 48 with weights. Examples of one bucket count as ties, so the error is at most
-/// half the fraction of pairs of different scores within one bucket; mostly it is far below.
+/// half the fraction of pairs of different scores within one bucket: error_bound(). Mostly it is
+/// far below.
 ///
-/// Buckets follow the scores: they are finest at the median logit of the first 31 examples of the
-/// first batch since reset(), among its first 256 rows that may have a weight of 0, and their width
-/// grows with the distance from it. Each power of two of the distance, from 2^-48 to 2^16, has
-/// 1/128 of the buckets on either side. With 2^16 buckets a bucket is at most 1/512 of its distance
-/// wide, so logits of any spread are resolved, if that median is within a few of their standard
-/// deviations of most others. Options::centre replaces it; metrics that are merged need it.
-/// Probabilities are divided by their logits.
+/// Buckets follow a sample of scores: the first 1,023 examples of the first batch since reset(), or
+/// Options::sample. Half of the buckets are divided equally among the ranges between neighbours of
+/// the sample, so that they are narrow wherever many scores are, in clusters of any width. The
+/// other half is finest at the sample's median logit, and their width grows with the distance from
+/// it: each power of two of the distance, from 2^-48 to 2^16, has 1/128 of them on either side, for
+/// scores that leave the sample's range later. Of fewer than 2^16 buckets, the sample is smaller:
+/// 1/64 of the buckets, less one. Probabilities are divided by their logits.
 template <Runtime R = DefaultRuntime>
 class BucketedAuc;
 
@@ -70,13 +72,20 @@ class BucketedAuc<msstream::detail::AnyRuntime> {
     Input input = Input::logits;
     std::int64_t buckets = 1 << 16U;  ///< a power of two
     bool weighted = false;            ///< whether updates have weights
-    /// The logit at which the buckets are finest, also for probabilities. Null: the
-    /// median of the first examples.
+    /// The logit at which the buckets are finest, also for probabilities. Null: the median of the
+    /// sample. With a centre and no sample, no buckets follow a sample.
     std::optional<double> centre = {};
+    /// Scores like those to come, in any order: probabilities or logits, as `input` says. Of many,
+    /// quantiles are used. Empty: the first examples.
+    std::vector<float> sample = {};
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,
                                               std::source_location issued_at);
+  [[nodiscard]] static std::optional<double> error_bound(detail::AnyMetric const& metric,
+                                                         std::source_location issued_at);
+  [[nodiscard]] static std::vector<float> sample(detail::AnyMetric const& metric,
+                                                 std::source_location issued_at);
 };
 
 template <Runtime R>
@@ -85,12 +94,31 @@ class BucketedAuc : public Metric<R> {
   using Options = typename BucketedAuc<msstream::detail::AnyRuntime>::Options;
 
   /// Makes a metric without examples. Throws std::invalid_argument unless the number of buckets is
-  /// a power of two from 2^8 to 2^24 and the centre finite, and OutOfMemory.
+  /// a power of two from 2^8 to 2^24, the centre finite, and the sample without NaN and, if scores
+  /// are probabilities, in [0, 1]; and OutOfMemory. Throws std::logic_error in a capture, if there
+  /// is a sample.
   explicit BucketedAuc(Device<R> const& device,
                        Options const& options = {},
                        std::source_location issued_at = std::source_location::current())
       : Metric<R>(
             BucketedAuc<msstream::detail::AnyRuntime>::make(device.engine(), options, issued_at)) {}
+
+  /// Returns a bound of the distance between value() and the exact area: half of the fraction of
+  /// the pairs of a positive and a negative example that share a bucket of more than one score.
+  /// Scores that are equal are among them, unless their bucket has no other score. Empty like
+  /// value(), which it blocks and throws like.
+  [[nodiscard]] std::optional<double> error_bound(
+      std::source_location issued_at = std::source_location::current()) const {
+    return BucketedAuc<msstream::detail::AnyRuntime>::error_bound(this->any(), issued_at);
+  }
+  /// Returns the scores that the buckets follow, ascending and different: those of Options::sample
+  /// or of the first examples; none without either. As Options::sample of other metrics, in this
+  /// process or on other ranks, they give equal buckets, which can be merged. Blocks and throws
+  /// like value().
+  [[nodiscard]] std::vector<float> sample(
+      std::source_location issued_at = std::source_location::current()) const {
+    return BucketedAuc<msstream::detail::AnyRuntime>::sample(this->any(), issued_at);
+  }
 };
 
 /// GAUC: the mean of the exact AUC of each user's examples, weighted by the number of the user's

@@ -23,14 +23,14 @@ template <Runtime R = DefaultRuntime>
 struct Batch {
   Tensor<float, R> scores;
   /// In [0, 1]; a label above 0.5 is positive. For Ndcg, grades; for errors, any numbers. Null: for
-  /// Mean, RecallAtK and MeanReciprocalRank, which use no labels.
+  /// Mean, and for retrieval with targets, which use no labels.
   std::optional<Tensor<float, R>> labels = {};
   std::optional<Tensor<float, R>> weights = {};  ///< in [0, 2^26], or 0 and 1; null: all 1
   /// A device scalar: only the first *count examples exist. Null: all exist.
   ops::DeviceCount<R> count = {};
   std::optional<ops::IdTensor<R>> users = {};    ///< the user of each example, for GroupedAuc
-  std::optional<ops::IdTensor<R>> offsets = {};  ///< [lists + 1], for Ndcg; see there
-  /// [rows], for RecallAtK and MeanReciprocalRank: the column of each row that should rank first.
+  std::optional<ops::IdTensor<R>> offsets = {};  ///< [lists + 1], for Ndcg and RecallAtK; see there
+  /// [rows], for RecallAtK and its like: the column of each row that should rank first.
   std::optional<ops::IdTensor<R>> targets = {};
 
   /// Converts to a batch without a runtime type. For use by the library only.

@@ -67,7 +67,7 @@ class Metric {
   /// device, which stays as it is. The values of parts that are merged have the bits of the value
   /// of one whole. Asynchronous; capture-safe. Throws std::invalid_argument for other metrics, for
   /// metrics that keep their examples (Auc, GroupedAuc), and for a BucketedAuc without
-  /// Options::centre.
+  /// Options::sample and Options::centre.
   void merge(Metric const& other,
              std::source_location issued_at = std::source_location::current()) const {
     any_.merge(other.any_, issued_at);
@@ -75,6 +75,17 @@ class Metric {
   /// Forgets all examples. Asynchronous; capture-safe.
   void reset(std::source_location issued_at = std::source_location::current()) const {
     any_.reset(issued_at);
+  }
+
+  /// Passes to `visit` everything that a later run needs to go on with the examples so far:
+  /// `visit(name, tensor)` receives tensors of int64, and of the metrics that keep their examples
+  /// also of float32 and uint8, named `metrics/<name of the metric>/…`. A checkpoint::Tensors also
+  /// gets the kind and the options, which a file must have too: see docs/checkpoints.md. After a
+  /// load, the host does not know the number of examples until reset(), so that value() reports
+  /// those beyond a capacity.
+  template <class Visit>
+  void visit_state(Visit&& visit) const {
+    detail::visit_metric<R>(any_, visit);
   }
 
   [[nodiscard]] std::string const& name() const noexcept { return any_.name(); }

@@ -53,6 +53,13 @@ class MetricSet {
       std::source_location issued_at = std::source_location::current()) const {
     return detail::values_of(metrics_, issued_at);
   }
+  /// Passes the states of all metrics to `visit`, as Metric::visit_state() does.
+  template <class Visit>
+  void visit_state(Visit&& visit) const {
+    for (auto const& metric : metrics_) {
+      detail::visit_metric<R>(metric, visit);
+    }
+  }
   /// Resets all metrics.
   void reset(std::source_location issued_at = std::source_location::current()) const {
     for (auto const& metric : metrics_) {

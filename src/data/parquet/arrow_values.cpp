@@ -7,6 +7,8 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <concepts>
+#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -31,10 +33,18 @@ namespace {
                                                              : "integers"));
 }
 
+/// Returns the largest magnitude up to which a floating-point type has all whole numbers.
+template <std::floating_point Number>
+constexpr Number most_whole() {
+  return static_cast<Number>(std::int64_t{1} << std::numeric_limits<Number>::digits);
+}
+
 /// Returns whether a column of values of type T takes a number.
 template <class T, class Number>
 bool takes(Number number, bool may_miss) {
-  if constexpr (std::is_floating_point_v<Number>) {
+  if constexpr (std::is_floating_point_v<Number> && std::is_integral_v<T>) {
+    return std::abs(number) <= most_whole<Number>() && std::trunc(number) == number;
+  } else if constexpr (std::is_floating_point_v<Number>) {
     constexpr auto most = static_cast<double>(std::numeric_limits<T>::max());
     return std::abs(static_cast<double>(number)) <= most || (may_miss && std::isnan(number));
   } else if constexpr (std::is_integral_v<T>) {
@@ -62,15 +72,20 @@ class ArrowSink {
 
   template <class Number>
   void put(Number number) {
-    if constexpr (std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>) {
-      if (!takes<T>(number, may_miss_)) [[unlikely]] {
-        refuse(fmt::format("the field '{}' is {}; expected {}",
-                           place_.field,
-                           number,
-                           std::is_integral_v<T> ? "an int64" : "a finite float32"));
+    if constexpr (std::is_floating_point_v<Number> && std::is_integral_v<T>) {
+      put_whole(number);
+      return;
+    } else {
+      if constexpr (std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>) {
+        if (!takes<T>(number, may_miss_)) [[unlikely]] {
+          refuse(fmt::format("the field '{}' is {}; expected {}",
+                             place_.field,
+                             number,
+                             std::is_integral_v<T> ? "an int64" : "a finite float32"));
+        }
       }
+      put_value(static_cast<T>(number));
     }
-    put_value(static_cast<T>(number));
   }
   void put_null() {
     if (place_.column.type == ColumnType::hashed) {
@@ -93,6 +108,25 @@ class ArrowSink {
   [[nodiscard]] ArrowPlace const& place() const noexcept { return place_; }
 
  private:
+  /// Puts a floating-point number into a column of integers. NaN is a null, as other programs write
+  /// it among integers.
+  template <std::floating_point Number>
+  void put_whole(Number number) {
+    if (std::isnan(number) && place_.column.if_null) {
+      put_null();
+      return;
+    }
+    bool const is_whole = takes<T>(number, false);
+    if (!is_whole) [[unlikely]] {
+      refuse(fmt::format("the field '{}' is {}; expected a whole number from -2^{} to 2^{}{}",
+                         place_.field,
+                         number,
+                         std::numeric_limits<Number>::digits,
+                         std::numeric_limits<Number>::digits,
+                         std::isnan(number) ? ", or the option if_null" : ""));
+    }
+    put_value(is_whole ? static_cast<T>(number) : T{0});
+  }
   void put_value(T value) {
     *out_ = value;
     out_ += stride_;
@@ -223,15 +257,9 @@ void read_values(arrow::Array const& array,
       }
       break;
     case arrow::Type::FLOAT:
-      if constexpr (std::is_floating_point_v<T>) {
-        return read_numbers<arrow::FloatArray>(array, begin, end, sink);
-      }
-      break;
+      return read_numbers<arrow::FloatArray>(array, begin, end, sink);
     case arrow::Type::DOUBLE:
-      if constexpr (std::is_floating_point_v<T>) {
-        return read_numbers<arrow::DoubleArray>(array, begin, end, sink);
-      }
-      break;
+      return read_numbers<arrow::DoubleArray>(array, begin, end, sink);
     default:
       break;
   }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "data/text/converted_by.hpp"
+#include "data/text/key_words.hpp"
 #include "data/text/text_numbers.hpp"
 #include "data/text/text_plan.hpp"
 
 #include <msstream/data/string_key.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -22,16 +24,57 @@ bool write_own(Convert const& convert, std::string_view text, T& value) {
   return converted.has_value();
 }
 
+/// Converts fields to numbers of type T. A copy in a loop has what would otherwise be loaded again
+/// after each store.
+template <class T>
+class PlainNumber {
+ public:
+  explicit PlainNumber(FieldUse const& use)
+      : if_empty_(static_cast<T>(use.how->if_empty.value_or(0.0))),
+        may_be_empty_(use.how->if_empty.has_value()) {}
+
+  /// Converts a short field, near which eight bytes may be read on either side. Returns false for
+  /// fields that the other function is for.
+  [[gnu::always_inline]] bool fast(char const* begin, char const* end, T& value) const {
+    return fast_number(begin, end, may_be_empty_, if_empty_, value);
+  }
+  /// Returns whether the field can be converted.
+  bool operator()(std::string_view text, TextMemory memory, T& value) const {
+    return to_number<T>(text, memory, may_be_empty_ ? &if_empty_ : nullptr, value);
+  }
+
+ private:
+  T if_empty_;
+  bool may_be_empty_;
+};
+
+/// Converts fields to keys. `kReduced` says whether keys become rows of a table.
+template <bool kReduced>
+class PlainKey {
+ public:
+  explicit PlainKey(FieldUse const& use)
+      : buckets_(use.how->buckets), row_of_(kReduced ? &use.row_of : nullptr) {}
+
+  bool operator()(std::string_view text, TextMemory memory, std::int64_t& value) const {
+    auto const key = fast_string_key(text, memory);
+    value = kReduced ? bucket_of(key, buckets_) : key;
+    return true;
+  }
+  /// Turns words of key_word() into keys, or into rows of a table.
+  void finish(std::uint64_t* words, std::size_t count) const { finish_keys(words, count, row_of_); }
+
+ private:
+  std::int64_t buckets_;
+  Remainder const* row_of_;
+};
+
 /// The conversions of fields to values of type float. They return whether the field can be
 /// converted.
 struct FloatField {
   using Value = float;
+  using Plain = PlainNumber<float>;
+  static constexpr bool kIsKey = false;
 
-  template <class Memory>
-  static bool plain(TextColumn const& how, std::string_view text, Memory memory, float& value) {
-    auto const if_empty = static_cast<float>(how.if_empty.value_or(0.0));
-    return to_number<float>(text, memory, how.if_empty ? &if_empty : nullptr, value);
-  }
   static bool own(TextColumn const& how, std::string_view text, float& value) {
     return write_own(how.to_float, text, value);
   }
@@ -42,11 +85,9 @@ struct FloatField {
 /// The conversions of fields to values of which transforms make those of the column.
 struct DoubleField {
   using Value = double;
+  using Plain = PlainNumber<double>;
+  static constexpr bool kIsKey = false;
 
-  template <class Memory>
-  static bool plain(TextColumn const& how, std::string_view text, Memory memory, double& value) {
-    return to_number<double>(text, memory, how.if_empty ? &*how.if_empty : nullptr, value);
-  }
   static bool own(TextColumn const&, std::string_view, double&) { return false; }
   static bool is_own(TextColumn const&) { return false; }
   static Values<double>& values(Chunk& chunk, std::size_t column) { return chunk.doubles(column); }
@@ -54,15 +95,9 @@ struct DoubleField {
 
 struct IntField {
   using Value = std::int64_t;
+  using Plain = PlainNumber<std::int64_t>;
+  static constexpr bool kIsKey = false;
 
-  template <class Memory>
-  static bool plain(TextColumn const& how,
-                    std::string_view text,
-                    Memory memory,
-                    std::int64_t& value) {
-    auto const if_empty = static_cast<std::int64_t>(how.if_empty.value_or(0.0));
-    return to_number<std::int64_t>(text, memory, how.if_empty ? &if_empty : nullptr, value);
-  }
   static bool own(TextColumn const& how, std::string_view text, std::int64_t& value) {
     return write_own(how.to_int, text, value);
   }
@@ -75,15 +110,9 @@ struct IntField {
 /// The conversions of fields to keys. `kReduced` says whether keys become rows of a table.
 template <bool kReduced>
 struct KeyField : IntField {
-  template <class Memory>
-  static bool plain(TextColumn const& how,
-                    std::string_view text,
-                    Memory memory,
-                    std::int64_t& value) {
-    auto const key = fast_string_key(text, memory);
-    value = kReduced ? bucket_of(key, how.buckets) : key;
-    return true;
-  }
+  using Plain = PlainKey<kReduced>;
+  static constexpr bool kIsKey = true;
+
   static bool own(TextColumn const& how, std::string_view text, std::int64_t& value) {
     bool const good = write_own(how.to_int, text, value);
     value = kReduced ? bucket_of(value, how.buckets) : value;
@@ -100,7 +129,8 @@ bool convert_field(FieldUse const& use,
                    typename Kind::Value& value) {
   auto const& how = *use.how;
   text = use.missing->without(text);
-  return Kind::is_own(how) ? Kind::own(how, text, value) : Kind::plain(how, text, memory, value);
+  return Kind::is_own(how) ? Kind::own(how, text, value)
+                           : typename Kind::Plain(use)(text, memory, value);
 }
 
 /// Calls `function` with the conversion of the column's type.

@@ -9,6 +9,9 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 namespace msstream::data::detail {
 
@@ -65,52 +68,34 @@ class Lines {
  public:
   Lines(TextIndex& index, std::string_view text) : index_(index), text_(text) {
     index_.rows.clear();
-    begin_line(0);
+    *make_room() = ~std::uint32_t{0};  // in front of the first field
+    ++count_;
   }
 
-  void add(std::size_t base, Masks masks) {
-    if (index_.bounds.size() < count_ + 4 * kBlock) {
+  /// Returns where to write the positions of the bounds of a block, and up to eight elements more.
+  [[nodiscard]] std::uint32_t* make_room() {
+    if (index_.bounds.size() < count_ + 2 * kBlock) {
       index_.bounds.resize(2 * index_.bounds.size() + 8 * kBlock);
     }
-    auto const at = static_cast<std::uint32_t>(base);
-    while (masks.line_ends != 0) {
-      // Keeps the bits up to the first line end.
-      std::uint64_t const line = masks.bounds & (masks.line_ends ^ (masks.line_ends - 1));
-      add_bounds(at, line);
-      masks.bounds ^= line;
-      end_line(base + static_cast<std::size_t>(std::countr_zero(masks.line_ends)));
-      masks.line_ends &= masks.line_ends - 1;
-    }
-    add_bounds(at, masks.bounds);
+    return index_.bounds.data() + count_;
   }
-
+  /// Adds the lines that end in the block at `base`, whose bounds are written.
+  void add(std::size_t base, Masks masks) {
+    for (auto ends = masks.line_ends; ends != 0; ends &= ends - 1) {
+      auto const before = masks.bounds & ((ends & (0 - ends)) - 1);
+      end_line(count_ + bit_count(before), base + static_cast<std::size_t>(std::countr_zero(ends)));
+    }
+    count_ += bit_count(masks.bounds);
+  }
   /// Ends the last line, if the text does not end with a line end.
   void finish() {
     if (line_ < text_.size()) {
-      if (index_.bounds.size() < count_ + 2) {
-        index_.bounds.resize(count_ + 2);
-      }
-      index_.bounds[count_++] = static_cast<std::uint32_t>(text_.size());
-      end_line(text_.size());
+      *make_room() = static_cast<std::uint32_t>(text_.size());
+      end_line(count_, text_.size());
     }
   }
 
  private:
-  /// Appends the positions of the bits of a mask. Writes eight at a time, also behind the last one:
-  /// a loop that ends with the last bit would end where the processor does not expect it.
-  void add_bounds(std::uint32_t base, std::uint64_t mask) {
-    auto* out = index_.bounds.data() + count_;
-    count_ += bit_count(mask);
-    do {
-#pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) {
-        constexpr std::uint64_t last = std::uint64_t{1} << 63U;  // keeps the argument from being 0
-        *out++ = base + static_cast<std::uint32_t>(__builtin_ctzll(mask | last));
-        mask &= mask - 1;
-      }
-    } while (mask != 0);
-  }
-
   /// Returns the number of bits. Processors from before 2008 have no instruction for it, so that
   /// the compiler would call a function.
   static std::size_t bit_count(std::uint64_t mask) {
@@ -120,24 +105,15 @@ class Lines {
     return static_cast<std::size_t>((mask * 0x0101010101010101ULL) >> 56U);
   }
 
-  void begin_line(std::size_t begin) {
-    line_ = begin;
-    first_ = count_;
-    if (index_.bounds.size() <= count_) {
-      index_.bounds.resize(2 * count_ + 4 * kBlock);
-    }
-    index_.bounds[count_++] = static_cast<std::uint32_t>(begin) - 1U;
-  }
-
-  void end_line(std::size_t end) {
+  /// Ends a line at the byte `end`, whose position is bound number `bound`.
+  void end_line(std::size_t bound, std::size_t end) {
     bool const blank = end == line_ || (end == line_ + 1 && text_[line_] == '\r');
-    if (blank) {
-      count_ = first_;
-    } else {
+    if (!blank) {
       index_.rows.push_back(
-          {static_cast<std::uint32_t>(first_), static_cast<std::uint32_t>(count_ - first_ - 1)});
+          {static_cast<std::uint32_t>(first_), static_cast<std::uint32_t>(bound - first_)});
     }
-    begin_line(end + 1);
+    first_ = bound;
+    line_ = end + 1;
   }
 
   TextIndex& index_;
@@ -147,14 +123,90 @@ class Lines {
   std::size_t first_ = 0;
 };
 
-}  // namespace
+/// Writes the positions of the bits of a mask. Writes eight at a time, also behind the last one: a
+/// loop that ends with the last bit would end where the processor does not expect it.
+void write_bounds(std::uint32_t* out, std::uint32_t base, std::uint64_t mask) {
+  do {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      constexpr std::uint64_t last = std::uint64_t{1} << 63U;  // keeps the argument from being 0
+      *out++ = base + static_cast<std::uint32_t>(__builtin_ctzll(mask | last));
+      mask &= mask - 1;
+    }
+  } while (mask != 0);
+}
 
-void TextIndex::find(std::string_view text, char separator) {
-  Lines lines(*this, text);
+/// Adds the whole blocks of a text, and returns their bytes.
+std::size_t add_blocks(Lines& lines, std::string_view text, char separator) {
   std::size_t base = 0;
   for (; base + kBlock <= text.size(); base += kBlock) {
-    lines.add(base, masks_of(text.data() + base, separator));
+    auto const masks = masks_of(text.data() + base, separator);
+    write_bounds(lines.make_room(), static_cast<std::uint32_t>(base), masks.bounds);
+    lines.add(base, masks);
   }
+  return base;
+}
+
+#ifdef __x86_64__
+
+/// Does what add_blocks() does, by instructions that compare 64 bytes at once, and that move the
+/// numbers of the bits of a mask together.
+[[gnu::target("avx512f,avx512bw,avx512vbmi2,popcnt")]] std::size_t add_wide_blocks(
+    Lines& lines, std::string_view text, char separator) {
+  alignas(64) static constexpr std::array<std::uint8_t, kBlock> kNumbers = [] {
+    std::array<std::uint8_t, kBlock> numbers{};
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      numbers[i] = static_cast<std::uint8_t>(i);
+    }
+    return numbers;
+  }();
+  auto const numbers = _mm512_load_si512(kNumbers.data());
+  auto const separators = _mm512_set1_epi8(separator);
+  auto const line_ends = _mm512_set1_epi8('\n');
+  std::size_t base = 0;
+  for (; base + kBlock <= text.size(); base += kBlock) {
+    auto const bytes = _mm512_loadu_si512(text.data() + base);
+    auto const ends = static_cast<std::uint64_t>(_mm512_cmpeq_epi8_mask(bytes, line_ends));
+    auto const bounds = ends | _mm512_cmpeq_epi8_mask(bytes, separators);
+    alignas(64) std::array<std::uint8_t, kBlock> places;
+    auto const together = _mm512_maskz_compress_epi8(bounds, numbers);
+    auto const at = _mm512_set1_epi32(static_cast<std::int32_t>(base));
+    auto* const out = lines.make_room();
+    _mm512_storeu_si512(
+        out, _mm512_add_epi32(at, _mm512_cvtepu8_epi32(_mm512_castsi512_si128(together))));
+    auto const count = static_cast<std::size_t>(__builtin_popcountll(bounds));
+    if (count > 16) {
+      _mm512_store_si512(places.data(), together);
+      for (std::size_t i = 16; i < count; ++i) {
+        out[i] = static_cast<std::uint32_t>(base) + places[i];
+      }
+    }
+    lines.add(base, {bounds, ends});
+  }
+  return base;
+}
+
+#endif
+
+}  // namespace
+
+bool TextIndex::has_wide_blocks() noexcept {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512vbmi2") != 0 && __builtin_cpu_supports("avx512bw") != 0;
+#else
+  return false;
+#endif
+}
+
+void TextIndex::find(std::string_view text, char separator, bool wide) {
+  Lines lines(*this, text);
+  auto* add = add_blocks;
+#ifdef __x86_64__
+  add = wide ? add_wide_blocks : add_blocks;
+#else
+  static_cast<void>(wide);
+#endif
+  auto const base = add(lines, text, separator);
   if (base < text.size()) {
     std::array<char, kBlock> rest{};  // zeros, which are neither separators nor line ends
     std::memcpy(rest.data(), text.data() + base, text.size() - base);
@@ -162,6 +214,7 @@ void TextIndex::find(std::string_view text, char separator) {
     if (separator == '\0') {
       masks.bounds &= (std::uint64_t{1} << (text.size() - base)) - 1;
     }
+    write_bounds(lines.make_room(), static_cast<std::uint32_t>(base), masks.bounds);
     lines.add(base, masks);
   }
   lines.finish();

@@ -27,25 +27,21 @@ struct TextMemory {
   [[nodiscard]] bool has_word_at(char const* text_begin) const { return end - text_begin >= 8; }
 };
 
-/// The memory around texts that are not near its ends.
-struct WideMemory {
-  char const* begin;
-  char const* end;
-  [[nodiscard]] static bool has_word_before(char const*) { return true; }
-  [[nodiscard]] static bool has_word_at(char const*) { return true; }
-};
-
-/// Masks by number of bytes, from 0 to 8. Two loads are faster than shifts by a variable number of
-/// bits, of which a shift by 64 would also be undefined.
+/// Masks by number of bytes, from 0 to 8; those of 9 to 15 bytes are zeros. Two loads are faster
+/// than shifts by a variable number of bits, of which a shift by 64 would also be undefined.
 struct WordMasks {
-  std::uint64_t lower[9] = {};  ///< of the lower bytes of a word
-  std::uint64_t zeros[9] = {};  ///< zeros ('0') in the bytes that are not the upper ones
+  std::uint64_t lower[16] = {};  ///< of the lower bytes of a word
+  std::uint64_t upper[16] = {};  ///< of the upper bytes of a word
+  std::uint64_t zeros[16] = {};  ///< zeros ('0') in the bytes that are not the upper ones
+  std::uint64_t seeds[16] = {};  ///< with which the key of a string of so many bytes begins
   constexpr WordMasks() {
     for (unsigned bytes = 0; bytes < 9; ++bytes) {
       for (unsigned i = 0; i < 8; ++i) {
         lower[bytes] |= i < bytes ? std::uint64_t{0xFF} << (8 * i) : 0;
+        upper[bytes] |= i >= 8 - bytes ? std::uint64_t{0xFF} << (8 * i) : 0;
         zeros[bytes] |= i < 8 - bytes ? std::uint64_t{'0'} << (8 * i) : 0;
       }
+      seeds[bytes] = (bytes + 1) * 0x9E3779B97F4A7C15ULL;
     }
   }
 };
@@ -72,7 +68,7 @@ template <class Memory>
   char const* const end = text.data() + text.size();
   if (memory.has_word_before(end)) [[likely]] {
     std::memcpy(&word, end - 8, 8);
-    word &= ~kWordMasks.lower[8 - text.size()];
+    word &= kWordMasks.upper[text.size()];
   } else if (!text.empty()) {
     std::memcpy(reinterpret_cast<char*>(&word) + 8 - text.size(), text.data(), text.size());
   }
@@ -123,6 +119,40 @@ template <class T, class Memory>
   number = empty ? other : signed_value;
   wrong |= text.empty() & !(empty & (if_empty != nullptr));
   return !wrong;
+}
+
+/// Writes the number that a text of up to 8 digits spells, with or without a minus sign, or
+/// `if_empty` for an empty text, if that is allowed. Returns false for other texts. The eight bytes
+/// in front of and behind the text may be read. Has no branch and no call, so that a loop keeps
+/// what it needs in registers.
+template <class T>
+[[nodiscard, gnu::always_inline]] inline bool fast_number(
+    char const* begin, char const* end, bool may_be_empty, T if_empty, T& number) noexcept {
+  auto const bytes = static_cast<std::size_t>(end - begin);
+  // Behind an empty text is the byte that ends it.
+  bool const is_empty = bytes == 0;
+  bool const is_negative = (*begin == '-') & !is_empty;
+  auto const digits = bytes - (is_negative ? 1 : 0);
+  std::uint64_t word = 0;
+  std::memcpy(&word, end - 8, 8);
+  auto const place = digits % 16;
+  bool wrong = false;
+  auto const value = static_cast<T>(
+      number_of_digits((word & kWordMasks.upper[place]) | kWordMasks.zeros[place], wrong));
+  T const signed_value = is_negative ? -value : value;
+  number = is_empty ? if_empty : signed_value;
+  bool const has_digits = (digits - 1) < 8;
+  return (has_digits & !wrong) | (is_empty & may_be_empty);
+}
+
+/// Returns the word whose mix64() is the key of a text of up to 8 bytes. The eight bytes from its
+/// begin on may be read.
+[[nodiscard, gnu::always_inline]] inline std::uint64_t key_word(char const* begin,
+                                                                std::size_t bytes) noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, begin, 8);
+  auto const place = bytes % 16;
+  return kWordMasks.seeds[place] ^ (word & kWordMasks.lower[place]);
 }
 
 /// Writes the finite number that the whole text spells, also with a plus sign, rounded to the

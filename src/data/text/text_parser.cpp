@@ -10,6 +10,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -70,7 +73,6 @@ class PlainText {
       with_field_kind((*plan_.columns)[i],
                       [&](auto kind) { decltype(kind)::values(chunk_, i).resize(count); });
     }
-    constexpr std::size_t kRows = 64;  // whose text is in the first-level cache
     for (std::size_t begin = 0; begin < regular; begin += kRows) {
       auto const end = std::min(begin + kRows, regular);
       bool good = true;
@@ -89,6 +91,8 @@ class PlainText {
   }
 
  private:
+  static constexpr std::size_t kRows = 64;  ///< whose text is in the first-level cache
+
   [[nodiscard]] std::string_view field(TextIndex::Row row, std::size_t number) const {
     auto const begin = index_.begin_of(row, number);
     return {text_.lines.data() + begin, index_.end_of(row, number) - begin};
@@ -126,33 +130,61 @@ class PlainText {
       return good;
     }
     // The first and the last bytes of the text are not within words that may be read as a whole.
-    bool const wide = index_.begin_of(index_.rows[begin], use.field) >= 8 &&
+    bool const wide = std::endian::native == std::endian::little &&
+                      index_.begin_of(index_.rows[begin], use.field) >= 8 &&
                       index_.end_of(index_.rows[end - 1], use.field) + 8 <= text_.lines.size();
-    return wide ? parse_fields<Kind>(
-                      use, begin, end, WideMemory{memory_.begin, memory_.end}, out, width)
-                : parse_fields<Kind>(use, begin, end, memory_, out, width);
+    return parse_fields<Kind>(use, begin, end, wide, out, width);
   }
 
-  /// The loop in which most time is spent. It refers to nothing that the compiler would have to
-  /// load again after each store.
-  template <class Kind, class Memory>
+  /// The loops in which most time is spent. They call nothing, and refer to nothing that the
+  /// compiler would have to load again after each store. Fields that are not short are left to
+  /// another loop.
+  template <class Kind>
   bool parse_fields(FieldUse const& use,
                     std::size_t begin,
                     std::size_t end,
-                    Memory memory,
+                    bool wide,
                     typename Kind::Value* out,
                     std::size_t width) {
-    TextColumn const& how = *use.how;
-    TextIndex::Row const* const rows = index_.rows.data();
+    typename Kind::Plain const convert(use);
+    TextIndex::Row const* const rows = index_.rows.data() + begin;
     std::uint32_t const* const bounds = index_.bounds.data() + use.field;
-    bool good = true;
+    char const* const text = memory_.begin;
+    auto const count = end - begin;
     out += begin * width;
-    for (std::size_t row = begin; row < end; ++row, out += width) {
+    static_assert(kRows == 64, "a bit for each row");
+    auto rest = ~std::uint64_t{0} >> (64 - count);
+    if (wide) {
+      rest = 0;
+      std::uint64_t words[kRows];  // of keys
+      for (std::size_t row = 0; row < count; ++row) {
+        auto const* const bound = bounds + rows[row].first;
+        auto const first = static_cast<std::uint32_t>(bound[0] + 1U);
+        bool done = false;
+        if constexpr (Kind::kIsKey) {
+          auto const bytes = static_cast<std::uint32_t>(bound[1] - first);
+          words[row] = key_word(text + first, bytes);
+          done = bytes <= 8;
+        } else {
+          typename Kind::Value converted;
+          done = convert.fast(text + first, text + bound[1], converted);
+          out[row * width] = converted;
+        }
+        rest |= static_cast<std::uint64_t>(!done) << row;
+      }
+      if constexpr (Kind::kIsKey) {
+        convert.finish(words, count);
+        for (std::size_t row = 0; row < count; ++row) {
+          out[row * width] = static_cast<std::int64_t>(words[row]);
+        }
+      }
+    }
+    bool good = true;
+    for (; rest != 0; rest &= rest - 1) {
+      auto const row = static_cast<std::size_t>(std::countr_zero(rest));
       auto const* const bound = bounds + rows[row].first;
       auto const first = static_cast<std::uint32_t>(bound[0] + 1U);
-      typename Kind::Value converted;
-      good &= Kind::plain(how, {memory.begin + first, bound[1] - first}, memory, converted);
-      *out = converted;
+      good &= convert({text + first, bound[1] - first}, memory_, out[row * width]);
     }
     return good;
   }

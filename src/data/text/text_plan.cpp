@@ -98,11 +98,13 @@ std::shared_ptr<TextPlan const> plan_of(std::string file,
         require(line > 0, "{}", message);
         throw DataError(fmt::format("{}:{}: {}", plan->file, line, message));
       }
-      plan->uses.push_back({static_cast<std::size_t>(found - plan->names.begin()),
-                            i,
-                            static_cast<std::int64_t>(slot),
-                            &column,
-                            plan->missing.get()});
+      plan->uses.push_back(
+          {static_cast<std::size_t>(found - plan->names.begin()),
+           i,
+           static_cast<std::int64_t>(slot),
+           &column,
+           plan->missing.get(),
+           Remainder(static_cast<std::uint64_t>(std::max<std::int64_t>(1, column.buckets)))});
     }
   }
   std::ranges::stable_sort(plan->uses, {}, &FieldUse::field);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "data/text/remainder.hpp"
+
 #include <msstream/data/detail/csv_record.hpp>
 #include <msstream/data/detail/line_chunks.hpp>
 #include <msstream/data/text_reader.hpp>
@@ -62,6 +64,7 @@ struct FieldUse {
   std::int64_t slot;
   TextColumn const* how;
   MissingWords const* missing;
+  Remainder row_of;  ///< of a key, by the column's buckets, if there are some
 };
 
 /// The conversions of the fields of one file. Shared by the tasks that parse the file.

@@ -66,7 +66,6 @@ STEPS = {room: step for room, (step, _) in ROOMS.items()}
 FAMILIES = {
     "common": (0, "launches, vector accesses, long sums, host threads, workspaces, reports of bad ids, rows moved"),
     "ids": (1, "bags and their offsets; sorting, deduplicating, numbering, hashing and converting ids"),
-    "exchange": (1, "rows written into the memory of other ranks"),
     "random": (1, "random numbers by counter: fills, dropout, the state of a generator"),
     "elementwise": (1, "of elements and rows: arithmetic, reductions, softmax, layer norm, top k"),
     "optimizer": (1, "updates of dense parameters and of rows of tables, by the rules of optimizers"),

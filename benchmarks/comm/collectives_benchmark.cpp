@@ -7,25 +7,19 @@
 #endif
 
 #include <msstream/comm/collectives.hpp>
-#include <msstream/msstream.hpp>
+#include <msstream/tensor/copy.hpp>
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
-#include <vector>
 
 /// Benchmarks of collectives between all GPUs of the machine, back to back on the communicator's
 /// group, compared with the same calls of NCCL on a stream. Reports medians over batches, bare and
 /// ours by turns: the times of a collective (`bare_us`, `ours_us`, `ratio`), and the host's times
 /// to issue it (`bare_host_ns`, `ours_host_ns`, `extra_host_ns`).
-///
-/// `counted`: captured all-to-all with counts on the device, by turns of ordinary tensors, of which
-/// the whole capacity is exchanged (`capacity_us`), and of a symmetric output, with all rows
-/// (`full_us`) and half of them (`half_us`); `half_ratio` is over the faster one of the first two.
 namespace benchmarks {
 
 #if MSSTREAM_BENCHMARK_NCCL
@@ -100,73 +94,6 @@ void measure(benchmark::State& state, Kind kind, std::int64_t bytes) {
   state.counters["GBps"] = static_cast<double>(bytes) / our_ns;
 }
 
-/// The times of the ways to exchange rows with counts: see the comment of the file.
-struct CountedTimes {
-  RoundTimes capacity;
-  RoundTimes full;
-  RoundTimes half;
-};
-
-void measure_counted(benchmark::State& state, std::int64_t bytes) {
-  using R = ms::Cuda;
-  constexpr std::int64_t kWidth = 128;
-  int const ranks = R::device_count();
-  auto const rows = bytes / (static_cast<std::int64_t>(sizeof(float)) * kWidth * ranks);
-  int const per_batch = bytes > (1 << 20) ? 10 : 100;
-  std::barrier<> all(ranks);
-  CountedTimes of_first;
-  ms::comm::run_as_threads(ranks, [&](ms::comm::World const& world) {
-    Leaving const leaving{all};
-    auto const device = ms::comm::device_of<R>(world);
-    ms::comm::Communicator<R> const ours(device, world);
-    ms::Shape const shape{ranks, rows, kWidth};
-    auto const input = ms::zeros<float>(device, shape);
-    auto const output = ms::zeros<float>(device, shape);
-    auto const symmetric = ms::comm::symmetric_tensor<float>(ours, shape);
-    ms::fill_bytes(symmetric, 0);
-    auto const received = ms::zeros<std::int64_t>(device, {ranks});
-    auto const counts_of = [&](std::int64_t count) {
-      return ms::to_device(
-          device, std::vector<std::int64_t>(static_cast<std::size_t>(ranks), count), {ranks});
-    };
-    auto const full = counts_of(rows);
-    auto const half = counts_of(rows / 2);
-    auto const captured = [&](auto const& counts, auto const& to) {
-      return ms::CapturedStep<R>(device,
-                                 [&] { ms::comm::all_to_all(ours, input, counts, to, received); });
-    };
-    auto whole_step = captured(full, output);
-    auto full_step = captured(full, symmetric);
-    auto half_step = captured(half, symmetric);
-    auto const time = [&](auto& step, RoundTimes& times) {
-      time_batch(
-          all, per_batch, times, [&] { step.replay(); }, [&] { ours.synchronize(); });
-    };
-    CountedTimes own;
-    for (int batch = 0; batch < kBatches + 2; ++batch) {
-      time(whole_step, own.capacity);
-      time(full_step, own.full);
-      time(half_step, own.half);
-      if (batch < 2) {  // the first ones are for warming up
-        own = {};
-      }
-    }
-    if (world.rank() == 0) {
-      of_first = own;
-    }
-  });
-  double const capacity_ns = median(of_first.capacity.device);
-  double const full_ns = median(of_first.full.device);
-  double const half_ns = median(of_first.half.device);
-  for ([[maybe_unused]] auto _ : state) {
-    state.SetIterationTime(half_ns * 1e-9);
-  }
-  state.counters["capacity_us"] = capacity_ns * 1e-3;
-  state.counters["full_us"] = full_ns * 1e-3;
-  state.counters["half_us"] = half_ns * 1e-3;
-  state.counters["half_ratio"] = half_ns / std::min(capacity_ns, full_ns);
-}
-
 }  // namespace
 
 void add_cuda_benchmarks() {
@@ -183,11 +110,6 @@ void add_cuda_benchmarks() {
           1,
           [=](benchmark::State& state) { measure(state, kind, kib << 10); });
     }
-  }
-  for (std::int64_t const kib : {64, 4096, 128 * 1024}) {
-    add(fmt::format("collectives/cuda/counted/KiB:{}", kib), 1, [=](benchmark::State& state) {
-      measure_counted(state, kib << 10);
-    });
   }
 }
 

@@ -4,8 +4,8 @@
 #
 #     examples/teach/as_processes.sh 3 build/host/examples/teach/teach_data_parallel
 #
-# The ranks find each other at the port after MASTER_PORT. Without it, each call has a port of its
-# own, below those that Linux gives out itself. Fails if a rank does.
+# The ranks find each other at the port after MASTER_PORT. Without it, calls that run at
+# once in one container have different ports, below those that Linux usually gives out itself. Fails if a rank does.
 set -u
 if [ $# -lt 2 ]; then
   echo "usage: $0 RANKS PROGRAM [ARGUMENT…]" >&2

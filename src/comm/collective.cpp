@@ -21,9 +21,7 @@ namespace {
     case CollectiveKind::send:
       return fmt::format(" to rank {}", what.peer);
     case CollectiveKind::all_to_all_counted:
-      return fmt::format(" with counts up to {}{}",
-                         what.capacity,
-                         what.place < 0 ? "" : fmt::format(" to symmetric place {}", what.place));
+      return fmt::format(" with counts up to {}", what.capacity);
     case CollectiveKind::all_gather:
     case CollectiveKind::all_to_all:
     case CollectiveKind::barrier:
@@ -38,10 +36,17 @@ std::string to_string(Part const& part) {
   auto const elements = part.what.kind == CollectiveKind::barrier
                             ? std::string()
                             : fmt::format(" of {} {}", part.what.count, name_of(part.what.dtype));
-  return fmt::format("{}{}{} at {}:{}",
-                     name_of(part.what.kind),
+  auto const& what = part.what;
+  auto const places = what.input_place < 0 && what.output_place < 0
+                          ? std::string()
+                          : fmt::format(" from place {} to place {} of symmetric memory",
+                                        what.input_place,
+                                        what.output_place);
+  return fmt::format("{}{}{}{} at {}:{}",
+                     name_of(what.kind),
                      elements,
-                     particulars(part.what),
+                     particulars(what),
+                     places,
                      part.issued_at.file_name(),
                      part.issued_at.line());
 }
@@ -62,7 +67,8 @@ bool agree(Collective const& a, Collective const& b) noexcept {
     return is_between_two(b) && a.kind != b.kind;
   }
   return a.kind == b.kind && a.reduction == b.reduction && a.peer == b.peer &&
-         a.capacity == b.capacity && a.place == b.place;
+         a.capacity == b.capacity && a.input_place == b.input_place &&
+         a.output_place == b.output_place;
 }
 
 }  // namespace msstream::comm::detail

@@ -25,9 +25,10 @@ struct Collective {
   Reduction reduction = Reduction::sum;  ///< of all_reduce and reduce_scatter
   int peer = 0;               ///< the root of broadcast, the other rank of send and receive
   std::int64_t capacity = 0;  ///< rows for each rank, of all_to_all_counted
-  /// The place of the output of all_to_all_counted in symmetric memory that kernels of all ranks
-  /// reach; -1: elsewhere.
-  std::int64_t place = -1;
+  /// The places of the tensors in symmetric memory of NCCL, where they must be equal on all ranks;
+  /// -1: elsewhere.
+  std::int64_t input_place = -1;
+  std::int64_t output_place = -1;
 };
 
 /// One rank's part of a collective: its agreement, its memory, and the place where it was issued.

@@ -138,7 +138,7 @@ class CommunicatorsOfDevice {
                   timeout)
             : make_process_peers(
                   store_of_this_process(world, name, timeout), world, name, timeout, made_at);
-    return make_nccl(runtime, std::move(peers), options, WorldAccess::threads(world) != nullptr);
+    return make_nccl(runtime, std::move(peers), options);
   }
 #endif
   msstream::detail::throw_invalid_argument(fmt::format(

@@ -14,14 +14,12 @@ class Peers;
 /// Returns whether the library is built with NCCL.
 [[nodiscard]] bool has_nccl() noexcept;
 
-/// Returns the transport of NCCL between GPUs, of ranks that are threads of this process or
-/// processes. Blocks the host until all ranks have called it.
+/// Returns the transport of NCCL between GPUs. Blocks the host until all ranks have called it.
 /// Throws PeerLost if one does not within the timeout or is lost, and std::runtime_error if NCCL
 /// fails. Only for builds with NCCL.
 [[nodiscard]] std::shared_ptr<Transport> make_nccl(
     std::shared_ptr<msstream::detail::Backend> runtime,
     std::shared_ptr<Peers> peers,
-    CommunicatorSettings const& settings,
-    bool are_in_one_process);
+    CommunicatorSettings const& settings);
 
 }  // namespace msstream::comm::detail

@@ -23,13 +23,6 @@ cudaError_t cudaGetDeviceCount(int* count) {
   });
 }
 
-cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
-  return call("cudaDeviceCanAccessPeer", [&](FakeDevice&) {
-    *can = 0;
-    return cudaSuccess;
-  });
-}
-
 cudaError_t cudaGetDevice(int* ordinal) {
   return call("cudaGetDevice", [&](FakeDevice&) {
     *ordinal = 0;

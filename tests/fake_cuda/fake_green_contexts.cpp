@@ -46,6 +46,9 @@ CUresult split_by_count(CUdevResource* parts,
   return driver_call("cuDevSmResourceSplitByCount", [&](FakeDevice&) {
     auto const each = std::max((least + kStep - 1) / kStep, 1U) * kStep;
     auto const most = all->sm.smCount / each;
+    if (parts != nullptr && most == 0) {
+      return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    }
     *count = parts != nullptr ? std::min(*count, most) : most;
     if (parts != nullptr) {
       std::for_each_n(parts, *count, [&](CUdevResource& part) {

@@ -309,6 +309,14 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 }
 
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
+  {
+    auto& all = fake_nccl::state();
+    fake_nccl::Lock const lock(all.mutex);
+    if (all.failing == "ncclMemAlloc") {
+      all.failing.clear();
+      return ncclSystemError;
+    }
+  }
   return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclSystemError;
 }
 ncclResult_t ncclMemFree(void* memory) {

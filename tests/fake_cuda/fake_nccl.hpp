@@ -35,7 +35,8 @@ namespace fake_nccl {
 /// as NCCL does when it chooses another algorithm.
 void forget_connections();
 
-/// A guard. While it lives, the next calls of a function by a rank fail.
+/// A guard. While it lives, the next calls of a function by a rank fail; of ncclMemAlloc, the next
+/// call of any rank.
 class FailingCall {
  public:
   FailingCall(std::string name, int rank);

@@ -81,7 +81,7 @@ TEST_F(NcclTest, collectives_are_one_call_each_and_communicators_end) {
 TEST_F(NcclTest, gets_the_blocks_and_the_policy_that_options_choose) {
   ms::comm::run_as_threads(2, [](World const& world) {
     Device const device;
-    Communicator const own(device, world, {.most_sms = 16, .copy_engines = true});
+    Communicator const own(device, world, {.most_sms = 20, .copy_engines = true});
     EXPECT_EQ(fake_nccl::blocks_and_policy(), std::pair(16, NCCL_CTA_POLICY_ZERO));
     Communicator const other(device, world, {.name = "other"});
     ms::comm::barrier(other);
@@ -106,7 +106,9 @@ TEST_F(NcclTest, settings_that_differ_between_ranks_are_told_to_all) {
   EXPECT_THAT(messages[0], AllOf(HasSubstr("rank 1 is lost"), HasSubstr(kWhy)));
 }
 
-TEST_F(NcclTest, symmetric_tensors_are_registered_until_they_end) {
+TEST_F(NcclTest, symmetric_tensors_are_registered_until_they_or_their_communicator_end) {
+  auto const registered = fake_nccl::calls("ncclCommWindowRegister");
+  auto const deregistered = fake_nccl::calls("ncclCommWindowDeregister");
   ms::comm::run_as_threads(2, [](World const& world) {
     Device const device;
     std::optional<Communicator> own(communicator(device, world));
@@ -128,60 +130,56 @@ TEST_F(NcclTest, symmetric_tensors_are_registered_until_they_end) {
     own.reset();
     EXPECT_EQ(ms::to_host(longer->rows(0, 1)).size(), 4U) << "outlives its communicator";
   });
-  EXPECT_EQ(fake_nccl::calls("ncclCommWindowDeregister"), 2U);
-  EXPECT_EQ(fake_nccl::calls("ncclCommWindowRegister"), 4U);
+  EXPECT_EQ(fake_nccl::calls("ncclCommWindowRegister") - registered, 4U);
+  EXPECT_EQ(fake_nccl::calls("ncclCommWindowDeregister") - deregistered, 4U);
 }
 
-TEST_F(NcclTest, rows_with_counts_are_pushed_into_symmetric_tensors) {
-  ms::comm::run_as_threads(2, [](World const& world) {
-    Device const device;
-    auto const own = communicator(device, world);
-    auto const symmetric = ms::comm::symmetric_tensor<float>(own, {2, 2, 8, 3});
-    auto const first = symmetric.rows(0, 1).reshaped({2, 8, 3});
-    auto const second = symmetric.rows(1, 2).reshaped({2, 8, 3});
-    auto const elsewhere = ms::zeros<float>(device, {2, 8, 3});
-    auto const input = ms::zeros<float>(device, {2, 8, 3});
-    auto const counts = ms::zeros<std::int64_t>(device, {2});
-    auto const received = ms::zeros<std::int64_t>(device, {2});
-    own.synchronize();
-    auto const count_calls = [&](Floats const& output) {
-      static_cast<void>(own.exchange("begin"));
-      auto const sent = fake_nccl::calls("ncclSend");
-      auto const met = fake_nccl::calls("ncclAllReduce");
-      static_cast<void>(own.exchange("counted"));
-      ms::comm::all_to_all(own, input, counts, output, received);
-      own.synchronize();
-      static_cast<void>(own.exchange("end"));
-      return std::pair(fake_nccl::calls("ncclSend") - sent,
-                       fake_nccl::calls("ncclAllReduce") - met);
-    };
-    // Two ranks send two counts each, and meet once behind their kernels.
-    EXPECT_EQ(count_calls(first), std::pair(std::uint64_t{4}, std::uint64_t{2}));
-    EXPECT_EQ(count_calls(second), std::pair(std::uint64_t{4}, std::uint64_t{2}));
-    EXPECT_EQ(count_calls(elsewhere), std::pair(std::uint64_t{8}, std::uint64_t{0}))
-        << "two ranks send two parts and two counts each";
-  });
+TEST_F(NcclTest, other_parts_of_symmetric_tensors_on_other_ranks_are_told) {
+  enum class Which { input, output };
+  for (auto const which : {Which::input, Which::output}) {
+    std::array<std::string, 2> messages;
+    ms::comm::run_as_threads(2, [&](World const& world) {
+      Device const device;
+      auto const own = communicator(device, world);
+      auto const symmetric = ms::comm::symmetric_tensor<float>(own, {2, 8});
+      ms::fill_bytes(symmetric, 0);
+      auto const part = symmetric.rows(world.rank(), world.rank() + 1);
+      auto const small = ms::zeros<float>(device, {4});
+      auto const large = ms::zeros<float>(device, {16});
+      messages.at(static_cast<std::size_t>(world.rank())) = message_of([&] {
+        if (which == Which::output) {
+          ms::comm::all_gather(own, small, part);
+        } else {
+          ms::comm::all_gather(own, part, large);
+        }
+        own.synchronize();
+        static_cast<void>(own.exchange("a failure has come until then"));
+      });
+    });
+    for (auto const& message : messages) {
+      EXPECT_THAT(message,
+                  which == Which::output
+                      ? AllOf(HasSubstr("from place -1 to place 0"), HasSubstr("to place 32"))
+                      : AllOf(HasSubstr("from place 0 to place -1"), HasSubstr("from place 32")));
+    }
+  }
 }
 
-TEST_F(NcclTest, rows_that_only_some_ranks_would_push_are_told) {
+TEST_F(NcclTest, too_little_memory_for_a_symmetric_tensor_is_told_to_all_ranks) {
   std::array<std::string, 2> messages;
+  fake_nccl::FailingCall const failing("ncclMemAlloc", 0);
   ms::comm::run_as_threads(2, [&](World const& world) {
     Device const device;
     auto const own = communicator(device, world);
-    auto const symmetric = ms::comm::symmetric_tensor<float>(own, {2, 2, 8});
-    auto const input = ms::zeros<float>(device, {2, 8});
-    auto const counts = ms::zeros<std::int64_t>(device, {2});
-    auto const received = ms::zeros<std::int64_t>(device, {2});
-    auto const output = symmetric.rows(world.rank(), world.rank() + 1).reshaped({2, 8});
-    messages.at(static_cast<std::size_t>(world.rank())) = message_of([&] {
-      ms::comm::all_to_all(own, input, counts, output, received);
-      own.synchronize();
-      static_cast<void>(own.exchange("a failure has come until then"));
-    });
+    messages.at(static_cast<std::size_t>(world.rank())) =
+        message_of([&] { static_cast<void>(ms::comm::symmetric_tensor<float>(own, {4})); });
+    auto const later = ms::comm::symmetric_tensor<float>(own, {4});
+    ms::fill_bytes(later, 0);
+    ms::comm::all_reduce(own, later);
+    own.synchronize();
   });
-  for (auto const& message : messages) {
-    EXPECT_THAT(message, AllOf(HasSubstr("to symmetric place 0"), HasSubstr("symmetric place 64")));
-  }
+  EXPECT_EQ(messages[0], messages[1]);
+  EXPECT_THAT(messages[0], HasSubstr("symmetric_tensor() of communicator 'own': 16 bytes on rank"));
 }
 
 TEST_F(NcclTest, a_registration_that_fails_is_told_to_all_ranks) {

@@ -21,12 +21,16 @@
 namespace msstream::comm {
 
 /// Returns a tensor whose elements are undefined, in memory that the communicator's ranks register
-/// with each other, so that collectives of this communicator on the whole tensor or on parts at the
-/// same place on all ranks may use CommunicatorOptions::copy_engines; on other runtimes, in memory
-/// of the device. The memory comes from the driver, and not from the device's allocator. Blocks the
-/// host until all ranks have called it. Throws std::invalid_argument on all ranks if their shapes
-/// or element types differ, the failure of the communicator, std::logic_error in a capture, and
-/// std::runtime_error if NCCL fails, which ends the communicator.
+/// with each other, for CommunicatorOptions::copy_engines and kernels of NCCL that need it; on
+/// other runtimes, in memory of the device. Collectives of the communicator use the whole tensor or
+/// the same part of it on all ranks; with other parts, ranks that are threads fail with
+/// CollectiveError, and processes write elsewhere. If a rank is lost while others are in a
+/// collective of such a tensor, NCCL cannot end it: they wait for ever. The memory comes from the
+/// driver, and not from the device's allocator, and dropping the tensor blocks the host until its
+/// uses are complete. Blocks the host until all ranks have called it. Throws std::invalid_argument
+/// on all ranks if their shapes or element types differ, the failure of the communicator,
+/// std::logic_error in a capture, and std::runtime_error on all ranks if one has too little memory,
+/// or if NCCL fails, which ends the communicator.
 template <Element T, Runtime R>
 [[nodiscard]] Tensor<T, R> symmetric_tensor(Communicator<R> const& communicator,
                                             Shape const& shape) {

@@ -34,11 +34,13 @@ struct CommunicatorOptions {
   /// The priority of the communicator's stream. With high, blocks of NCCL's kernels come before
   /// those of other work that wait for a multiprocessor.
   StreamPriority priority = StreamPriority::normal;
-  /// Between GPUs, the most multiprocessors on which a kernel of NCCL runs, 1 to 64; 0: NCCL
-  /// chooses. StreamPoolOptions::spared_sms leaves as many free. The same on all ranks.
+  /// Between GPUs, the most multiprocessors on which a kernel of NCCL runs, 1 to 64, rounded down
+  /// to a power of two; 0: NCCL chooses. StreamPoolOptions::spared_sms leaves as many free. The
+  /// same on all ranks.
   int most_sms = 0;
   /// Between GPUs, whether all-gather and all-to-all of symmetric_tensor() run on copy engines and
-  /// take no multiprocessor, where NCCL can do so. Needs NCCL 2.28. The same on all ranks.
+  /// take no multiprocessor, where NCCL can do so. Needs NCCL 2.28. The same on all ranks. NCCL
+  /// cannot end such a collective: if a rank is lost, the others wait for ever.
   bool copy_engines = false;
 };
 

@@ -5,18 +5,11 @@
 
 #include "comm/collective.hpp"
 #include "comm/nccl/nccl_types_cuda.hpp"
-#include "comm/nccl/nccl_windows_cuda.hpp"
-#include "exchange/push_rows.hpp"
-
-#include <msstream/base/error.hpp>
-#include <msstream/runtime/stream_ref.hpp>
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 namespace msstream::comm::detail {
 
@@ -30,7 +23,6 @@ struct NcclCalls {
   /// Two bytes for each rank, on the device, for collectives without tensors. Their values do not
   /// matter.
   std::byte* scratch = nullptr;
-  int most_blocks = 64;  ///< of a kernel that pushes rows
 
   [[nodiscard]] ncclResult_t put(cudaStream_t stream, Part const& part) const {
     auto const& what = part.what;
@@ -69,37 +61,6 @@ struct NcclCalls {
     return ncclAllReduce(scratch, scratch, 1, ncclUint8, ncclMax, comm, stream);
   }
 
-  /// Carries out an all_to_all with counts by a kernel that writes the rows to the other GPUs.
-  [[nodiscard]] ncclResult_t push(cudaStream_t stream,
-                                  Part const& part,
-                                  NcclWindows::Place const& place) const {
-    // A rank that has the counts of all others knows that they have come: their outputs are free.
-    auto result = in_a_group([&] { return exchange_counts(stream, part); });
-    if (result != ncclSuccess) {
-      return result;
-    }
-    auto const ranks = static_cast<std::int64_t>(size);
-    auto const capacity = part.what.capacity;
-    auto const row = capacity == 0 ? 0 : part.what.count / (ranks * capacity);
-    ops::kernels::PushRowsArgs args{
-        .input = static_cast<std::byte const*>(part.input),
-        .counts = part.counts,
-        .output = {},
-        .row_bytes = row * static_cast<std::int64_t>(bytes_of(part.what.dtype)),
-        .capacity = capacity,
-        .rank = rank,
-        .ranks = size,
-        .most_blocks = most_blocks};
-    std::copy_n(place.of_ranks, size, args.output);
-    try {
-      ops::kernels::push_rows(CudaStream{stream, nullptr}, args);
-    } catch (CudaError const&) {
-      return ncclUnhandledCudaError;
-    }
-    // The rows of all ranks have arrived when all have come behind their kernels.
-    return ncclAllReduce(scratch, scratch, 1, ncclUint8, ncclMax, comm, stream);
-  }
-
  private:
   /// Exchanges equal parts of two tensors of `count` elements.
   [[nodiscard]] ncclResult_t exchange(cudaStream_t stream,
@@ -127,13 +88,10 @@ struct NcclCalls {
                                             static_cast<std::size_t>(part.what.count) / ranks,
                                             bytes_of(part.what.dtype),
                                             type_of(part.what.dtype));
-      return worse_of(result, exchange_counts(stream, part));
+      return worse_of(result,
+                      exchange_by_pairs(
+                          stream, part.counts, part.received, 1, sizeof(*part.counts), ncclInt64));
     });
-  }
-  /// Exchanges the counts. To be called in a group.
-  [[nodiscard]] ncclResult_t exchange_counts(cudaStream_t stream, Part const& part) const {
-    return exchange_by_pairs(
-        stream, part.counts, part.received, 1, sizeof(*part.counts), ncclInt64);
   }
 
   /// Sends the part of `count` elements of each rank, and receives its. To be called in a group.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <exception>
@@ -100,7 +101,8 @@ void connect_on_this_thread(Connecting& with) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   if (with.most_sms != 0) {
-    config.maxCTAs = with.most_sms;
+    // NCCL rounds the blocks of all-to-all up to a power of two.
+    config.maxCTAs = static_cast<int>(std::bit_floor(static_cast<unsigned>(with.most_sms)));
   }
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
   if (with.copy_engines) {

@@ -2,7 +2,6 @@
 #include "comm/nccl.hpp"
 #include "comm/nccl/nccl_calls_cuda.hpp"
 #include "comm/nccl/nccl_connect_cuda.hpp"
-#include "comm/nccl/nccl_windows_cuda.hpp"
 #include "comm/peers.hpp"
 #include "comm/peers_transport.hpp"
 #include "comm/timeout.hpp"
@@ -27,8 +26,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,18 +56,12 @@ class Nccl final : public PeersTransport<Peers> {
  public:
   Nccl(std::shared_ptr<msstream::detail::Backend> runtime,
        std::shared_ptr<Peers> peers,
-       CommunicatorSettings const& settings,
-       bool are_in_one_process)
-      : PeersTransport(std::move(peers), settings.timeout),
-        runtime_(std::move(runtime)),
-        are_in_one_process_(are_in_one_process) {
+       CommunicatorSettings const& settings)
+      : PeersTransport(std::move(peers), settings.timeout), runtime_(std::move(runtime)) {
     runtime_->make_current();
     calls_ = {.rank = peers_->rank(),
               .size = peers_->size(),
               .scratch = static_cast<std::byte*>(runtime_->allocate_device(scratch_bytes()))};
-    if (settings.most_sms != 0) {
-      calls_.most_blocks = settings.most_sms;
-    }
     try {
       connect(calls_, runtime_, *peers_, settings, deadline_after(timeout_) + kForConnections);
     } catch (std::exception const& error) {
@@ -94,11 +85,7 @@ class Nccl final : public PeersTransport<Peers> {
            Part const& issued,
            std::shared_ptr<Transport> const& /*self*/) override {
     std::lock_guard const guard(mutex_);
-    auto part = issued;
-    auto const place = part.what.kind == CollectiveKind::all_to_all_counted
-                           ? windows_.place_of(part)
-                           : std::nullopt;
-    part.what.place = place ? place->number : -1;
+    auto const part = with_places(issued);
     peers_->announce(part);
     bool const is_empty = part.what.count == 0 && part.what.capacity == 0 &&
                           part.what.kind != CollectiveKind::barrier && part.counts == nullptr;
@@ -110,8 +97,7 @@ class Nccl final : public PeersTransport<Peers> {
     {
       std::lock_guard const on_gpu(lock_of_gpu(runtime_->ordinal()));
       called_at_.store(std::chrono::steady_clock::now());
-      auto* const native = static_cast<cudaStream_t>(stream);
-      result = place ? calls_.push(native, part, *place) : calls_.put(native, part);
+      result = calls_.put(static_cast<cudaStream_t>(stream), part);
       called_at_.store(kNever);
     }
     if (result != ncclSuccess && !peers_->has_failed()) {
@@ -129,14 +115,9 @@ class Nccl final : public PeersTransport<Peers> {
     if (bytes == 0) {
       return nullptr;
     }
-    auto window = registered(bytes);
-    auto* const memory = window.memory;
-    std::shared_ptr<void> owner{
-        memory, [self, this, handle = window.handle](void* own) { release(own, handle); }};
-    window.of_ranks = addresses_of_ranks(memory);
-    std::lock_guard const guard(mutex_);
-    windows_.add(std::move(window));
-    return owner;
+    // All ranks have memory before any of them registers it: NCCL waits for all.
+    auto* const memory = allocated(bytes);
+    return {register_window(memory, bytes), [self, this](void* own) { release(own); }};
   }
 #endif
 
@@ -201,78 +182,88 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-  /// Allocates memory, and registers it with that of the other ranks. Throws std::runtime_error,
-  /// and fails, if NCCL fails.
-  [[nodiscard]] NcclWindow registered(std::size_t bytes) {
-    std::lock_guard const guard(mutex_);
-    peers_->rethrow_failure(nullptr);
-    if (calls_.comm == nullptr) {
-      throw std::runtime_error(failure_text("the communicator has ended"));
+  /// The memory of a symmetric tensor, registered with that of the other ranks.
+  struct Window {
+    std::byte* memory;
+    std::size_t bytes;
+    ncclWindow_t handle;
+    std::int64_t number;  ///< in the communicator, the same on all ranks
+  };
+
+  /// Returns the place of memory in a window, equal on ranks that pass the same part of a symmetric
+  /// tensor; -1 for other memory.
+  [[nodiscard]] std::int64_t place_of(void const* memory) const {
+    auto const* const at = static_cast<std::byte const*>(memory);
+    for (auto const& window : windows_) {
+      if (at >= window.memory && at < window.memory + window.bytes) {
+        return (window.number << 40U) + (at - window.memory);
+      }
     }
+    return -1;
+  }
+
+  /// Allocates memory of NCCL on all ranks. If it fails on one, frees it and throws
+  /// std::runtime_error on all: the communicator stays usable.
+  [[nodiscard]] void* allocated(std::size_t bytes) {
     runtime_->make_current();
     void* memory = nullptr;
-    ncclWindow_t handle = nullptr;
-    called_at_.store(std::chrono::steady_clock::now());
-    auto result = ncclMemAlloc(&memory, bytes);
-    if (result == ncclSuccess) {
-      result = ncclCommWindowRegister(calls_.comm, memory, bytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
+    auto const result = ncclMemAlloc(&memory, bytes);
+    std::vector<std::string> failures;
+    try {
+      failures = peers_->exchange(result == ncclSuccess ? "" : text_of(result, nullptr));
+    } catch (...) {
+      static_cast<void>(ncclMemFree(memory));
+      throw;
     }
-    called_at_.store(kNever);
+    for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+      if (!failures[rank].empty()) {
+        static_cast<void>(ncclMemFree(memory));
+        throw std::runtime_error(
+            fmt::format("symmetric_tensor() of communicator '{}': {} bytes on "
+                        "rank {}: {}",
+                        peers_->name(),
+                        bytes,
+                        rank,
+                        failures[rank]));
+      }
+    }
+    return memory;
+  }
+
+  /// Registers memory with that of the other ranks, and returns it. If NCCL fails, frees it, throws
+  /// and ends the communicator.
+  [[nodiscard]] void* register_window(void* memory, std::size_t bytes) {
+    std::lock_guard const guard(mutex_);
+    ncclWindow_t handle = nullptr;
+    auto result = ncclInvalidArgument;  // of a communicator that has failed meanwhile
+    if (calls_.comm != nullptr) {
+      called_at_.store(std::chrono::steady_clock::now());
+      result = ncclCommWindowRegister(calls_.comm, memory, bytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
+      called_at_.store(kNever);
+    }
     if (result != ncclSuccess) {
       auto const why = failure_text("symmetric_tensor(): " + text_of(result, calls_.comm));
-      if (memory != nullptr) {
-        static_cast<void>(ncclMemFree(memory));
-      }
+      static_cast<void>(ncclMemFree(memory));
       peers_->rethrow_failure(nullptr);  // NCCL's may be a consequence
       peers_->lose(peers_->rank(), why);
       throw std::runtime_error(why);
     }
-    return {.memory = static_cast<std::byte*>(memory),
-            .bytes = bytes,
-            .handle = handle,
-            .number = windows_.next_number(),
-            .of_ranks = {}};
+    windows_.push_back({static_cast<std::byte*>(memory), bytes, handle, windows_made_++});
+    return memory;
   }
 
-  /// Returns the addresses of the memory of all ranks, if they are threads of this process and each
-  /// one's GPU reaches the others' memory; otherwise nothing, on all ranks. All ranks call it.
-  [[nodiscard]] std::vector<std::byte*> addresses_of_ranks(void* own) {
-    if (!are_in_one_process_ || peers_->size() > ops::kernels::kMostPushRanks) {
-      return {};
-    }
-    bool reaches_all = true;
-    std::vector<std::byte*> addresses;
-    for (auto const& text : peers_->exchange(
-             fmt::format("{} {}", reinterpret_cast<std::uintptr_t>(own), runtime_->ordinal()))) {
-      std::istringstream words(text);
-      std::uintptr_t address = 0;
-      int ordinal = 0;
-      words >> address >> ordinal;
-      int reaches = ordinal == runtime_->ordinal() ? 1 : 0;
-      if (reaches == 0 &&
-          cudaDeviceCanAccessPeer(&reaches, runtime_->ordinal(), ordinal) != cudaSuccess) {
-        static_cast<void>(cudaGetLastError());  // which the next launch would report
-        reaches = 0;
-      }
-      reaches_all = reaches_all && reaches != 0;
-      addresses.push_back(reinterpret_cast<std::byte*>(address));
-    }
-    auto const answers = peers_->exchange(reaches_all ? "reaches all" : "");
-    bool const all_reach = std::ranges::none_of(answers, &std::string::empty);
-    return all_reach ? addresses : std::vector<std::byte*>();
-  }
-
-  /// Frees memory that no collective uses. A communicator that ends forgets its registrations.
-  void release(void* memory, ncclWindow_t handle) noexcept {
+  /// Frees memory that no collective uses.
+  void release(void* memory) noexcept {
     if (home_.is_left()) {
       return;
     }
     try {
       std::lock_guard const guard(mutex_);
-      windows_.remove(static_cast<std::byte*>(memory));
       runtime_->make_current();
-      if (calls_.comm != nullptr) {
-        static_cast<void>(ncclCommWindowDeregister(calls_.comm, handle));
+      auto const window = std::ranges::find(windows_, memory, &Window::memory);
+      if (window != windows_.end()) {
+        static_cast<void>(ncclCommWindowDeregister(calls_.comm, window->handle));
+        windows_.erase(window);
       }
       static_cast<void>(ncclMemFree(memory));
     } catch (...) {  // NOLINT(bugprone-empty-catch): the GPU is not usable any more
@@ -280,20 +271,50 @@ class Nccl final : public PeersTransport<Peers> {
   }
 #endif
 
+  /// Returns a part whose agreement has the places of its tensors in symmetric memory: NCCL takes
+  /// those of the other ranks to be equal.
+  [[nodiscard]] Part with_places(Part part) const {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+    if (!windows_.empty() && !is_between_two(part.what)) {
+      bool const is_one_tensor = part.what.kind == CollectiveKind::broadcast;
+      part.what.output_place = place_of(part.output != nullptr ? part.output : part.input);
+      part.what.input_place = is_one_tensor ? part.what.output_place : place_of(part.input);
+    }
+#endif
+    return part;
+  }
+
   /// Ends the collectives in flight, and the communicator. Calls nothing of CUDA before the
   /// collectives have been told to end.
   void abort() noexcept {
     // A call of NCCL that has the lock may itself wait until the collectives in flight end.
     constexpr auto kForCalls = std::chrono::milliseconds(500);
     std::unique_lock const lock(mutex_, kForCalls);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+    windows_.clear();  // NCCL's calls would wait for the collectives in flight
+#endif
     end_by([](ncclComm_t comm) { static_cast<void>(ncclCommAbort(comm)); });
   }
 
   /// Frees the communicator, whose collectives are complete.
   void end() noexcept {
     std::lock_guard const guard(mutex_);
-    end_by([runtime = runtime_](ncclComm_t comm) {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+    // Windows keep the memory of tensors that outlive the communicator.
+    std::vector<ncclWindow_t> windows;
+    for (auto const& window : std::exchange(windows_, {})) {
+      windows.push_back(window.handle);
+    }
+#else
+    std::vector<void*> const windows;
+#endif
+    end_by([runtime = runtime_, windows](ncclComm_t comm) {
       runtime->make_current();
+      for ([[maybe_unused]] auto* const window : windows) {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+        static_cast<void>(ncclCommWindowDeregister(comm, window));
+#endif
+      }
       if (ncclCommFinalize(comm) == ncclSuccess) {
         static_cast<void>(ncclCommDestroy(comm));
       }
@@ -324,11 +345,13 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
   std::shared_ptr<msstream::detail::Backend> runtime_;
-  bool are_in_one_process_;
   msstream::detail::HomeProcess home_{RuntimeLife::driver};
   std::timed_mutex mutex_;
   NcclCalls calls_;  ///< with a communicator until it has ended
-  NcclWindows windows_;
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+  std::vector<Window> windows_;  ///< those of a communicator that has not ended
+  std::int64_t windows_made_ = 0;
+#endif
   /// When the call of NCCL that is in progress began.
   std::atomic<std::chrono::steady_clock::time_point> called_at_{kNever};
   int looks_with_error_ = 0;
@@ -342,8 +365,7 @@ bool has_nccl() noexcept {
 
 std::shared_ptr<Transport> make_nccl(std::shared_ptr<msstream::detail::Backend> runtime,
                                      std::shared_ptr<Peers> peers,
-                                     CommunicatorSettings const& settings,
-                                     bool are_in_one_process) {
+                                     CommunicatorSettings const& settings) {
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
   msstream::detail::require(!settings.copy_engines,
                             "communicator '{}': copy_engines needs NCCL 2.28; the build has {}.{}",
@@ -351,7 +373,7 @@ std::shared_ptr<Transport> make_nccl(std::shared_ptr<msstream::detail::Backend> 
                             NCCL_MAJOR,
                             NCCL_MINOR);
 #endif
-  return std::make_shared<Nccl>(std::move(runtime), std::move(peers), settings, are_in_one_process);
+  return std::make_shared<Nccl>(std::move(runtime), std::move(peers), settings);
 }
 
 }  // namespace msstream::comm::detail
@@ -366,8 +388,7 @@ bool has_nccl() noexcept {
 
 std::shared_ptr<Transport> make_nccl(std::shared_ptr<msstream::detail::Backend> /*runtime*/,
                                      std::shared_ptr<Peers> /*peers*/,
-                                     CommunicatorSettings const& /*settings*/,
-                                     bool /*are_in_one_process*/) {
+                                     CommunicatorSettings const& /*settings*/) {
   throw std::logic_error("this build has no NCCL");
 }
 

@@ -100,8 +100,11 @@ std::vector<CUdevResource> CudaSmParts::split(unsigned parts, unsigned spared) c
     std::vector<CUdevResource> made(parts);
     CUdevResource rest{};
     auto count = parts;
-    check(calls_.split(made.data(), &count, &device, &rest, 0, each),
-          "cuDevSmResourceSplitByCount");
+    auto const code = calls_.split(made.data(), &count, &device, &rest, 0, each);
+    if (code == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION) {
+      continue;  // too few multiprocessors for one part
+    }
+    check(code, "cuDevSmResourceSplitByCount");
     if (count == parts && rest.sm.smCount >= spared) {
       return made;
     }

@@ -28,7 +28,7 @@ struct ncclConfig_t {
 };
 #define NCCL_CTA_POLICY_ZERO 0x02
 #define NCCL_WIN_COLL_SYMMETRIC 0x01
-enum ncclResult_t { ncclSuccess, ncclUnhandledCudaError, ncclInternalError, ncclSystemError, ncclInvalidArgument, ncclInProgress };
+enum ncclResult_t { ncclSuccess, ncclInternalError, ncclSystemError, ncclInvalidArgument, ncclInProgress };
 enum ncclDataType_t { ncclFloat32, ncclFloat16, ncclBfloat16, ncclInt32, ncclInt64, ncclUint8, ncclFloat = ncclFloat32 };
 enum ncclRedOp_t { ncclSum, ncclAvg, ncclMax, ncclMin };
 

@@ -3,6 +3,7 @@
 #include "base/temporary_folder.hpp"
 #include "data/loaded.hpp"
 
+#include <msstream/data/byte_source.hpp>
 #include <msstream/data/data_error.hpp>
 #include <msstream/data/loader.hpp>
 #include <msstream/data/part_reader.hpp>
@@ -210,6 +211,71 @@ TEST(RankShare, of_text_parses_only_the_rows_of_the_rank) {
     EXPECT_EQ(once + std::ranges::count(seen, 0), kRows);
     EXPECT_NEAR(static_cast<double>(once), of_part ? kRows / 2 : kRows, of_part ? 2'000 : 0);
   }
+}
+
+/// Gives a text in reads of a few bytes, of lengths that follow from how often it was opened.
+class ShortReads final : public ByteSource {
+ public:
+  ShortReads(std::string_view text, std::size_t number) : rest_(text), number_(number) {}
+  std::size_t read(char* out, std::size_t bytes) override {
+    number_ = number_ * 7 + 3;
+    auto const count = rest_.copy(out, std::min(bytes, 1 + number_ % 90));
+    rest_.remove_prefix(count);
+    return count;
+  }
+
+ private:
+  std::string_view rest_;
+  std::size_t number_;
+};
+
+TEST(RankShare, of_text_goes_on_with_the_same_chunks) {
+  constexpr std::size_t kChunkBytes = 256;
+  std::string text;
+  for (std::size_t row = 0; row < 300; ++row) {
+    // Some lines are longer than half of a chunk, and some than a chunk.
+    auto const words = row % 23 == 0 ? 200 + row : row % 7 == 0 ? 150U : row % 5;
+    text += fmt::format("{}\t{}\n", row, std::string(words, 'x'));
+  }
+  std::size_t opened = 0;
+  auto const reader_of_text = [&] {
+    TextFile const file{"rows", [&] { return std::make_unique<ShortReads>(text, ++opened); }};
+    return std::make_shared<TsvReader>(
+        file,
+        TextOptions{.columns = {{.name = "row", .type = ColumnType::int64}},
+                    .header = false,
+                    .names = {"row", "words"},
+                    .chunk_bytes = kChunkBytes});
+  };
+  auto const rows_of = [&](LoaderOptions const& options) {
+    Loader loader(reader_of_text(), options);
+    std::vector<std::vector<std::int64_t>> batches;
+    while (auto const batch = loader.next()) {
+      auto const rows = batch->ints("row");
+      batches.emplace_back(rows.begin(), rows.end());
+    }
+    return batches;
+  };
+  std::vector<int> seen(300, 0);
+  for (int rank = 0; rank < 2; ++rank) {
+    LoaderOptions options{
+        .batch_size = 8, .rank = rank, .ranks = 2, .share = RankShare::tasks, .threads = 1};
+    auto const all = rows_of(options);
+    for (auto const& batch : all) {
+      for (auto const row : batch) {
+        ++seen[static_cast<std::size_t>(row)];
+      }
+    }
+    Loader loader(reader_of_text(), options);
+    for (std::size_t given = 0; given <= all.size(); ++given) {
+      options.start = loader.position();
+      using Rows = std::vector<std::vector<std::int64_t>>;
+      EXPECT_EQ(rows_of(options),
+                Rows(all.begin() + static_cast<std::ptrdiff_t>(given), all.end()));
+      static_cast<void>(loader.next());
+    }
+  }
+  EXPECT_THAT(seen, ::testing::Each(1));
 }
 
 TEST(RankShare, refuses_what_it_cannot_do) {

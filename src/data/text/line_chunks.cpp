@@ -76,8 +76,15 @@ void skip_blank_lines(LineChunk& chunk) {
 
 std::optional<LineChunk> LineChunks::next() {
   scan();
-  while (!is_over() && (buffer_.size() < chunk_bytes_ || last_end_ == 0)) {
-    read_more();
+  // The end of a chunk follows from its begin alone, however many bytes a read gives: it is that of
+  // the last line in chunk_bytes, or in the smallest multiple of them that has one. So a reader
+  // that begins there, as that of a resumed run, has the same chunks. The bytes that are left from
+  // the chunk before are fewer; only reread() puts back more.
+  auto wanted =
+      std::max<std::size_t>(1, (buffer_.size() + chunk_bytes_ - 1) / chunk_bytes_) * chunk_bytes_;
+  while (!is_over() && (buffer_.size() < wanted || last_end_ == 0)) {
+    wanted += buffer_.size() < wanted ? 0 : chunk_bytes_;
+    read_more(wanted);
     scan();
   }
   if (ended_ && !failure_ && scanner_.is_inside_quotes()) {
@@ -123,11 +130,11 @@ void LineChunks::skip_to(std::int64_t offset, std::int64_t line) {
   began_ = offset > 0;
 }
 
-void LineChunks::read_more() {
+void LineChunks::read_more(std::size_t wanted) {
   std::size_t const filled = buffer_.size();
   std::size_t count = 0;
   try {
-    buffer_.resize(std::max(chunk_bytes_, 2 * filled));
+    buffer_.resize(wanted);
     count = bytes_->read(buffer_.data() + filled, buffer_.size() - filled);
     ended_ = count == 0;
   } catch (DataError const&) {

@@ -72,7 +72,8 @@ class LineChunks {
   [[nodiscard]] std::int64_t line() const noexcept { return next_line_; }
 
  private:
-  void read_more();
+  /// Reads until the buffer has so many bytes, or as many as one read gives.
+  void read_more(std::size_t wanted);
   void leave_out_mark();
   void scan();
   /// Returns whether lines end with CR alone, as files of old Macs do: a text without a line end

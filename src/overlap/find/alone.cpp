@@ -144,6 +144,10 @@ void AloneTime::offer_stream(Interval time, Index running, Index held) {
     return;
   }
   if (auto hold = holds_.of(held, running, from, queued_)) {
+    if (hold->cause == Cause::unknown && hold->missing != Missing::turns &&
+        is_step(held, running)) {
+      return;
+    }
     bool const is_launching =
         hold->cause == Cause::unknown && program_.has_call(held) &&
         hold->missing != Missing::turns &&
@@ -155,13 +159,21 @@ void AloneTime::offer_stream(Interval time, Index running, Index held) {
     offer({.time = {from, time.end},
            .kind = depends ? TimeClass::alone : TimeClass::lost,
            .cause = hold->cause,
-           .held = held,
+           .held = hold->queued == kNone ? held : hold->queued,
            .holder = running,
            .wait = hold->wait,
            .depends = depends,
            .missing = hold->missing},
           time);
   }
+}
+
+/// Whether an activity began while `running` still ran, so soon after it could that no more than the
+/// step from one activity to the next was between.
+bool AloneTime::is_step(Index held, Index running) const {
+  auto const begin = program_.activity(held).time.begin;
+  return begin < program_.activity(running).time.end &&
+         begin - program_.ready(held) <= tolerance::of_order(program_.recording());
 }
 
 /// Offers time before an activity that began when `running` had ended, in a recording that does not

@@ -30,6 +30,7 @@ class AloneTime {
  private:
   [[nodiscard]] bool waits_for_held(Charge const& offered) const;
   void offer_stream(Interval time, Index running, Index held);
+  [[nodiscard]] bool is_step(Index held, Index running) const;
   void offer_without_calls(Interval time, Index running, Index held);
   void offer_host(Interval time, Index running, Index held);
   void offer_own_stream(Interval time, Index running);

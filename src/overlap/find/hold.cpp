@@ -115,7 +115,8 @@ Hold Holds::by_needed(Wait const& wait, Index held, Index running) const {
   return by_queue(wait.target, running);
 }
 
-/// Returns what holds an activity that needs `target`, which is behind `running` in its stream.
+/// Returns what holds an activity that needs `target`, which is behind `running` in its stream. A
+/// download keeps back all that follows it.
 Hold Holds::by_queue(Index target, Index running) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);
@@ -127,7 +128,8 @@ Hold Holds::by_queue(Index target, Index running) const {
   }
   bool const one_engine = first.kind == ActivityKind::copy && second.kind == ActivityKind::copy &&
                           first.direction == second.direction;
-  return Hold{.cause = one_engine ? Cause::copy_engine : Cause::one_stream_two_roles};
+  return Hold{.cause = one_engine ? Cause::copy_engine : Cause::one_stream_two_roles,
+              .queued = is_copy(first, CopyDirection::d2h) ? program_.next(running) : target};
 }
 
 bool Holds::independent(Index before, Index after) const {

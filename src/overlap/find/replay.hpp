@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -102,6 +103,10 @@ class Replay {
     bool computes = false;  ///< has most of the registers, as kernels that compute at full speed
   };
 
+  /// The stream that a moved activity gets: work of one thread and kind moves together.
+  using NewStream = std::tuple<Index, Index, ActivityKind, CopyDirection>;
+  [[nodiscard]] NewStream new_stream_of(Index i) const;
+
   void take_steps();
   void take_work();
   void fit_to_recording();
@@ -123,7 +128,6 @@ class Replay {
   [[nodiscard]] std::span<Index const> ended_in(Interval time, Index device) const;
   void take_targets(Interval time, Index stream);
   [[nodiscard]] Index ended_at(Ns time, Index device) const;
-  [[nodiscard]] Ns measured_ready(Index activity) const;
   [[nodiscard]] Index presumed_target(Index activity) const;
   // The recorded times, as a fix changes them.
   [[nodiscard]] std::pair<double, double> gap_and_cost(Step const& step, Fix const& fix) const;

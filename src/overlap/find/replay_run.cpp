@@ -214,11 +214,14 @@ class Replay::Run {
     auto const& program = replay_.program_;
     std::vector<Index> last_legacy(program.recording().devices.size(), kNone);
     std::map<std::pair<Index, int>, std::size_t> last_in_channel;
+    std::map<NewStream, Index> last_moved;
+    // What was issued before the window begins with it at the earliest.
+    auto const begin = static_cast<double>(replay_.window_.begin - replay_.start_);
     for (std::size_t a = 0; a < replay_.activities_.size(); ++a) {
       auto const i = replay_.activities_[a];
       auto const& work = replay_.work_[a];
       if (replay_.runs_at_begin(i)) {
-        ready_[a] = static_cast<double>(replay_.window_.begin - replay_.start_);
+        ready_[a] = begin;
         continue;
       }
       if (work.step != 0) {
@@ -227,8 +230,10 @@ class Replay::Run {
         works_of_step_.put(step - 1, static_cast<Index>(a));
         ++missing_[a];
       } else if (program.previous(i) == kNone || !replay_.is_inside(program.previous(i))) {
-        ready_[a] = static_cast<double>(std::max<Ns>(program.issued(i) - replay_.start_, 0));
-      }  // otherwise a call that was not recorded issued it, soon after the work before it
+        ready_[a] = std::max(static_cast<double>(program.issued(i) - replay_.start_), begin);
+      } else {
+        ready_[a] = begin;  // or a call that was not recorded issued it, after the work before it
+      }
       auto before = program.previous(i);
       while (before != kNone && runs_beside(before, i)) {
         before = program.previous(before);
@@ -249,6 +254,12 @@ class Replay::Run {
       }
       if (is_moved(i) && activity(a).kind != ActivityKind::copy) {
         link(before_moved_kernel(i), a);
+      } else if (is_moved(i)) {
+        auto [last, is_first] = last_moved.try_emplace(replay_.new_stream_of(i), i);
+        if (!is_first) {
+          link(last->second, a);
+          last->second = i;
+        }
       }
       for (auto const& wait : program.waits_of(i)) {
         auto const changed = fix_.waits.find(wait.sync);

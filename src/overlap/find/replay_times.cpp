@@ -15,15 +15,12 @@ namespace {
 
 constexpr double kGraphStep = 300;  ///< the host's part of a launch inside a graph
 
-/// The stream that a moved activity gets: work of one thread and kind moves together.
-using NewStream = std::tuple<Index, Index, ActivityKind, CopyDirection>;
-
-NewStream new_stream_of(Program const& program, Index i) {
-  auto const& moved = program.activity(i);
-  return {moved.stream, program.thread_of(i), moved.kind, moved.direction};
-}
-
 }  // namespace
+
+Replay::NewStream Replay::new_stream_of(Index i) const {
+  auto const& moved = program_.activity(i);
+  return {moved.stream, program_.thread_of(i), moved.kind, moved.direction};
+}
 
 /// Returns the time that a thread lets pass before a step, and the step's apart from waiting.
 std::pair<double, double> Replay::gap_and_cost(Step const& step, Fix const& fix) const {
@@ -149,7 +146,7 @@ double Replay::least_ns(Fix const& fix) const {
       rooms[device].add(recorded, std::min(share, 1.0) * std::min(time / length, 1.0));
     }
     if (work.graph == kUnknown) {
-      auto& sum = fix.moved.contains(i) ? streams[new_stream_of(program_, i)]
+      auto& sum = fix.moved.contains(i) ? streams[new_stream_of(i)]
                                         : streams[{work.stream, kNone, {}, {}}];
       least = std::max(least, sum.add(recorded, time));
     }

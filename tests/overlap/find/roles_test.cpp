@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests what is said of streams with work that does not need each other, each program against its
+// fixed twin.
+#include "overlap/cases/trace_builder.hpp"
+#include "overlap/find/find.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace msstream::overlap::cases {
+namespace {
+
+/// Uploads, kernels that wait for them and downloads that wait for the kernels; the downloads in
+/// the stream of the uploads, or in one of their own.
+Recording round_trips(bool fixed, Ns kernel_time) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const up = program.stream();
+  auto const down = fixed ? program.stream() : up;
+  for (int i = 0; i < 20; ++i) {
+    auto const uploaded = program.event();
+    auto const computed = program.event();
+    program.thread()
+        .copy(up, CopyDirection::h2d, 4'000'000)
+        .record(uploaded, up)
+        .wait(compute, uploaded)
+        .launch(compute, {.name = "step", .duration = kernel_time, .blocks = 100})
+        .record(computed, compute)
+        .wait(down, computed)
+        .copy(down, CopyDirection::d2h, 4'000'000);
+  }
+  return program.run();
+}
+
+TEST(RolesTest, a_stream_for_uploads_and_downloads_has_two_roles) {
+  for (Ns const kernel_time : {40 * us, 85 * us, 200 * us}) {
+    auto const report = find(round_trips(false, kernel_time));
+    ASSERT_EQ(report.findings.size(), 1U);
+    auto const& finding = report.findings.front();
+    EXPECT_EQ(finding.cause, Cause::one_stream_two_roles);
+    ASSERT_TRUE(finding.prediction);
+    auto const fixed = find(round_trips(true, kernel_time));
+    EXPECT_TRUE(fixed.findings.empty());
+    auto const true_time = static_cast<double>(fixed.window.length());
+    EXPECT_NEAR(static_cast<double>(finding.prediction->after), true_time, 0.05 * true_time);
+    // The evidence names the work in the shared stream, not the kernel that waits for it.
+    auto const held = finding.evidence.front().activity;
+    EXPECT_EQ(round_trips(false, kernel_time).activities[held].kind, ActivityKind::copy);
+  }
+}
+
+/// Uploads before the kernels of each step in one stream, all issued at once.
+TEST(RolesTest, a_window_does_not_change_what_a_stream_of_its_own_gains) {
+  TraceBuilder program;
+  auto const stream = program.stream();
+  for (int i = 0; i < 30; ++i) {
+    program.thread().copy(stream, CopyDirection::h2d, 8'000'000);
+    for (int k = 0; k < 4; ++k) {
+      program.thread().launch(
+          stream, {.name = "op" + std::to_string(k), .duration = (38 + i % 5) * us, .blocks = 120});
+    }
+  }
+  auto const recording = program.run();
+  auto const end = recording.extent()->end;
+  for (Ns const begin : {300 * us, 1'000 * us, 2'000 * us, 3'000 * us}) {
+    auto const report = find(recording, {.window = Interval{begin, end}});
+    ASSERT_EQ(report.findings.size(), 1U) << begin;
+    auto const& finding = report.findings.front();
+    EXPECT_EQ(finding.cause, Cause::one_stream_two_roles);
+    ASSERT_TRUE(finding.prediction);
+    auto const gain = static_cast<double>(finding.prediction->before) /
+                      static_cast<double>(finding.prediction->after);
+    EXPECT_NEAR(gain, 1.9, 0.1) << begin;
+  }
+}
+
+/// Two streams of short kernels which were issued early: while one goes from one kernel to the
+/// next, the other runs.
+TEST(RolesTest, a_step_between_two_kernels_beside_another_stream_is_not_lost) {
+  TraceBuilder program;
+  std::vector<StreamNumber> const streams{program.stream(), program.stream()};
+  for (int i = 0; i < 300; ++i) {
+    for (auto const stream : streams) {
+      program.thread().launch(
+          stream, {.name = "short", .duration = (7 + i % 5) * us, .blocks = 30}, 3 * us);
+    }
+  }
+  auto const report = find(program.run());
+  EXPECT_TRUE(report.findings.empty()) << report.findings.front().summary;
+  for (auto const& time : report.devices.at(0).times) {
+    EXPECT_NE(time.cause, Cause::unknown) << time.time;
+  }
+}
+
+}  // namespace
+}  // namespace msstream::overlap::cases

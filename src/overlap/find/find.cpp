@@ -10,6 +10,7 @@
 #include "overlap/find/notes.hpp"
 #include "overlap/find/program.hpp"
 #include "overlap/find/replay.hpp"
+#include "overlap/find/shared_streams.hpp"
 #include "overlap/find/words.hpp"
 #include "overlap/recording/duration_text.hpp"
 
@@ -134,6 +135,7 @@ std::vector<bool> predict(Report& report,
                           Program const& program,
                           Host const& host,
                           Collectives const& collectives,
+                          SharedStreams const& shared,
                           std::span<Ledger const> ledgers) {
   std::vector<bool> gains(report.findings.size(), true);
   if (report.findings.empty()) {
@@ -175,7 +177,8 @@ std::vector<bool> predict(Report& report,
     while (report.devices[place].device != finding.device) {
       ++place;
     }
-    auto fix = fix_of(program, host, holds, finding.cause, sum_of(ledgers[place], finding.cause));
+    auto fix =
+        fix_of(program, host, holds, shared, finding.cause, sum_of(ledgers[place], finding.cause));
     if (finding.cause == Cause::bandwidth_shared) {
       auto const least = std::max<Ns>(window - finding.lost, 0);
       finding.prediction =
@@ -291,6 +294,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   Report report;
   report.window = window_of(recording, options);
   Host const host(program);
+  SharedStreams const shared(program, host);
   LeastShares const least{.any = options.least_share};
   std::vector<Ledger> ledgers;
   std::vector<CauseSet> harmless(recording.devices.size(), CauseSet{});
@@ -307,7 +311,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
         continue;
       }
       ledgers.push_back(
-          account(program, host, collectives, device, report.window, harmless[device]));
+          account(program, host, collectives, shared, device, report.window, harmless[device]));
       auto& ledger = ledgers.back();
       ledger.put(Cause::bandwidth_shared,
                  find_shared_bandwidth(program, collectives, ledger, device, report.window));
@@ -322,7 +326,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
       std::ranges::move(found, std::back_inserter(report.findings));
     }
     sort_findings(report.findings);
-    auto const gains = predict(report, program, host, collectives, ledgers);
+    auto const gains = predict(report, program, host, collectives, shared, ledgers);
     std::vector<Finding> kept;
     for (std::size_t i = 0; i < gains.size(); ++i) {
       auto& finding = report.findings[i];

@@ -80,6 +80,7 @@ void Fix::add(Fix const& other) {
   calls.insert(other.calls.begin(), other.calls.end());
   waits.insert(other.waits.begin(), other.waits.end());
   moved.insert(other.moved.begin(), other.moved.end());
+  divided.insert(other.divided.begin(), other.divided.end());
   pinned.insert(other.pinned.begin(), other.pinned.end());
   own_thread.insert(other.own_thread.begin(), other.own_thread.end());
   overtaking.insert(other.overtaking.begin(), other.overtaking.end());
@@ -98,6 +99,7 @@ void Fix::add(Fix const& other) {
 std::optional<Fix> fix_of(Program const& program,
                           Host const& host,
                           Holds const& holds,
+                          SharedStreams const& shared,
                           Cause cause,
                           CauseSum const& sum) {
   Fix fix;
@@ -181,6 +183,13 @@ std::optional<Fix> fix_of(Program const& program,
     case Cause::one_stream_two_roles:
       for (auto const moved : sum.held) {
         auto const before = program.previous(moved);
+        if (before != kNone && !program.declared(before, moved) &&
+            shared.are_apart(before, moved)) {
+          auto const stream = program.activity(moved).stream;
+          fix.divided.emplace(stream, program.thread_of(before));
+          fix.divided.emplace(stream, program.thread_of(moved));
+          continue;
+        }
         // A download is moved itself; otherwise what follows it would be.
         bool const after_download = before != kNone &&
                                     program.activity(before).kind == ActivityKind::copy &&

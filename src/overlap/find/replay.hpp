@@ -6,12 +6,14 @@
 #include "overlap/find/host.hpp"
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
+#include "overlap/find/shared_streams.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <tuple>
 #include <unordered_map>
@@ -26,7 +28,9 @@ struct Fix {
   std::unordered_set<Index> calls;  ///< that neither wait nor take longer than to issue
   /// Waits of streams, in Recording::syncs, that are left out: for what each is instead, or kNone.
   std::unordered_map<Index, Index> waits;
-  std::unordered_set<Index> moved;   ///< activities that get a stream of their own
+  std::unordered_set<Index> moved;  ///< activities that get a stream of their own
+  /// Streams with their threads whose work in it gets a stream of its own.
+  std::set<std::pair<Index, Index>> divided;
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
   bool begins_as_late = false;  ///< its kernels begin as long after what they wait for as they did
@@ -50,8 +54,12 @@ struct Fix {
 
 /// Returns the fix of a cause, given what was charged to it; nothing if there is no fix that a
 /// replay knows.
-[[nodiscard]] std::optional<Fix> fix_of(
-    Program const& program, Host const& host, Holds const& holds, Cause cause, CauseSum const& sum);
+[[nodiscard]] std::optional<Fix> fix_of(Program const& program,
+                                        Host const& host,
+                                        Holds const& holds,
+                                        SharedStreams const& shared,
+                                        Cause cause,
+                                        CauseSum const& sum);
 
 /// The outcome of a replay.
 struct Replayed {
@@ -106,6 +114,13 @@ class Replay {
   /// The stream that a moved activity gets: work of one thread and kind moves together.
   using NewStream = std::tuple<Index, Index, ActivityKind, CopyDirection>;
   [[nodiscard]] NewStream new_stream_of(Index i) const;
+  /// Returns the thread whose work has a stream of its own by a fix; kNone for all other work.
+  [[nodiscard]] Index owner_of(Index i, Fix const& fix) const {
+    auto const thread = program_.thread_of(i);
+    bool const is_own =
+        !fix.divided.empty() && fix.divided.contains({program_.activity(i).stream, thread});
+    return is_own ? thread : kNone;
+  }
 
   void take_steps();
   void take_work();

@@ -210,6 +210,17 @@ class Replay::Run {
     return copy.kind == ActivityKind::copy && copy.direction == CopyDirection::h2d;
   }
 
+  /// Returns the activity before one in its stream, as the fix divides it.
+  [[nodiscard]] Index previous_of(Index i) {
+    if (fix_.divided.empty()) {
+      return replay_.program_.previous(i);
+    }
+    auto const stream = replay_.program_.activity(i).stream;
+    auto const [last, is_first] =
+        last_of_thread_.try_emplace({stream, replay_.owner_of(i, fix_)}, i);
+    return is_first ? kNone : std::exchange(last->second, i);
+  }
+
   void link_activities() {
     auto const& program = replay_.program_;
     std::vector<Index> last_legacy(program.recording().devices.size(), kNone);
@@ -234,7 +245,7 @@ class Replay::Run {
       } else {
         ready_[a] = begin;  // or a call that was not recorded issued it, after the work before it
       }
-      auto before = program.previous(i);
+      auto before = previous_of(i);
       while (before != kNone && runs_beside(before, i)) {
         before = program.previous(before);
       }
@@ -468,6 +479,7 @@ class Replay::Run {
   std::vector<double> step_begun_;  ///< later: the cost of a call after its wait
   std::vector<Index> missing_;      ///< of activities; kDone when they have ended
   std::vector<double> ready_;
+  std::map<std::pair<Index, Index>, Index> last_of_thread_;  ///< of each stream that is divided
   /// The nodes of each launch, by device and graph.
   std::map<std::pair<std::size_t, std::int64_t>, std::vector<std::vector<std::size_t>>> runs_;
   Lists after_step_;

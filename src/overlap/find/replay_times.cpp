@@ -147,7 +147,7 @@ double Replay::least_ns(Fix const& fix) const {
     }
     if (work.graph == kUnknown) {
       auto& sum = fix.moved.contains(i) ? streams[new_stream_of(i)]
-                                        : streams[{work.stream, kNone, {}, {}}];
+                                        : streams[{work.stream, owner_of(i, fix), {}, {}}];
       least = std::max(least, sum.add(recorded, time));
     }
   }

@@ -77,6 +77,70 @@ TEST(RolesTest, a_window_does_not_change_what_a_stream_of_its_own_gains) {
   }
 }
 
+/// Two threads that each launch some kernels, wait for them and go on: in one stream, or in two.
+Recording two_servers(bool fixed, bool waits_by_event) {
+  TraceBuilder program;
+  auto const first = program.stream();
+  auto const second = fixed ? program.stream() : first;
+  auto const serve = [&](HostThread& thread, StreamNumber stream, std::string const& name) {
+    for (int batch = 0; batch < 12; ++batch) {
+      for (int k = 0; k < 5; ++k) {
+        thread.launch(stream,
+                      {.name = name + std::to_string(k), .duration = 60 * us, .blocks = 20});
+      }
+      if (waits_by_event) {
+        auto const done = program.event();
+        thread.record(done, stream).sync_event(done);
+      } else {
+        thread.sync_stream(stream);
+      }
+      thread.busy(15 * us);
+    }
+  };
+  serve(program.thread(), first, "a");
+  program.second_thread().busy(40 * us);
+  serve(program.second_thread(), second, "b");
+  return program.run();
+}
+
+TEST(RolesTest, threads_that_wait_for_themselves_need_a_stream_each) {
+  for (bool const by_event : {false, true}) {
+    auto const report = find(two_servers(false, by_event));
+    ASSERT_EQ(report.findings.size(), 1U);
+    auto const& finding = report.findings.front();
+    EXPECT_EQ(finding.cause, Cause::one_stream_two_roles);
+    EXPECT_GE(finding.lost, report.window.length() * 4 / 5);
+    ASSERT_TRUE(finding.prediction);
+    auto const fixed = find(two_servers(true, by_event));
+    EXPECT_TRUE(fixed.findings.empty());
+    auto const true_time = static_cast<double>(fixed.window.length());
+    EXPECT_NEAR(static_cast<double>(finding.prediction->after), true_time, 0.05 * true_time);
+  }
+}
+
+/// One thread launches and hands over to another one, which launches more and waits for all of it,
+/// while the first one makes no calls.
+TEST(RolesTest, threads_that_hand_work_over_share_a_stream) {
+  TraceBuilder program;
+  auto const stream = program.stream();
+  auto const launch = [&](HostThread& thread, std::string const& name) {
+    for (int k = 0; k < 5; ++k) {
+      thread.launch(stream, {.name = name, .duration = 60 * us, .blocks = 20});
+    }
+  };
+  program.second_thread().busy(30 * us);
+  for (int step = 0; step < 12; ++step) {
+    launch(program.thread(), "forward");
+    program.thread().busy(720 * us);
+    launch(program.second_thread(), "backward");
+    program.second_thread().sync_stream(stream).busy(165 * us);
+  }
+  auto const report = find(program.run());
+  EXPECT_FALSE(std::ranges::any_of(report.findings, [](Finding const& finding) {
+    return finding.cause == Cause::one_stream_two_roles;
+  }));
+}
+
 /// Two streams of short kernels which were issued early: while one goes from one kernel to the
 /// next, the other runs.
 TEST(RolesTest, a_step_between_two_kernels_beside_another_stream_is_not_lost) {

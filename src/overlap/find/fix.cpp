@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/find/replay.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -62,6 +63,24 @@ int streams_in(Program const& program, CauseSum const& sum) {
   return std::max(static_cast<int>(streams.size()), 2);
 }
 
+/// Returns the multiprocessors that the largest of the small kernels needs which wait for large
+/// ones: a small part of the device, which a large kernel can do without. 0 if none is small.
+int room_for(Program const& program, CauseSum const& sum) {
+  constexpr int kSmallPart = 4;  // of the device, at most its multiprocessors divided by this
+  auto const& recording = program.recording();
+  int room = 0;
+  for (auto const i : sum.held) {
+    auto const shape = program.activity(i).shape;
+    auto const occupancy = shape == kNone ? std::nullopt
+                                          : occupancy_of(recording.devices[program.device_of(i)],
+                                                         recording.shapes[shape]);
+    if (occupancy && kSmallPart * occupancy->filled_sms() <= occupancy->sms) {
+      room = std::max(room, occupancy->filled_sms());
+    }
+  }
+  return room;
+}
+
 /// Returns the streams whose work the host could not issue while other streams ran.
 std::set<Index> streams_behind(Program const& program, CauseSum const& sum) {
   std::set<Index> streams;
@@ -91,6 +110,7 @@ void Fix::add(Fix const& other) {
   no_channels = no_channels || other.no_channels;
   shares_sms = shares_sms || other.shares_sms;
   leaves_room = leaves_room || other.leaves_room;
+  room_sms = std::max(room_sms, other.room_sms);
   parts_of_sms = std::max(parts_of_sms, other.parts_of_sms);
   no_skew = no_skew || other.no_skew;
   small_collectives = small_collectives || other.small_collectives;
@@ -170,6 +190,7 @@ std::optional<Fix> fix_of(Program const& program,
       break;
     case Cause::multiprocessors_full:
       fix.parts_of_sms = streams_in(program, sum);
+      fix.room_sms = room_for(program, sum);
       break;
     case Cause::false_dependency:
       for (auto const held : sum.held) {

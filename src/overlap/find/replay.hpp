@@ -42,6 +42,7 @@ struct Fix {
   std::unordered_set<Index> own_thread;  ///< activities that another thread issues
   bool shares_sms = false;               ///< kernels begin beside one that fills the device
   bool leaves_room = false;  ///< kernels take the room of their blocks alone, at full speed
+  int room_sms = 0;          ///< kernels that fit on so few begin beside one that fills the device
   int parts_of_sms = 1;      ///< kernels that fill the device, at once, take a part of it each
   bool divides_all = false;  ///< those too whose registers say that they compute at full speed
   bool presumes_no_waits = false;  ///< of streams of which the recording does not tell
@@ -148,6 +149,10 @@ class Replay {
   [[nodiscard]] std::pair<double, double> gap_and_cost(Step const& step, Fix const& fix) const;
   [[nodiscard]] double device_ns(std::size_t activity, Fix const& fix) const;
   [[nodiscard]] static bool is_divided(Work const& work, Fix const& fix);
+  /// Whether a kernel begins beside one that fills the device.
+  [[nodiscard]] static bool finds_room(Work const& work, Fix const& fix) {
+    return fix.shares_sms || (work.sms > 0 && work.filled_sms <= fix.room_sms);
+  }
   [[nodiscard]] int sms_of(std::size_t activity, Fix const& fix) const;
   [[nodiscard]] double least_ns(Fix const& fix) const;
   [[nodiscard]] bool is_inside(Index activity) const { return places_[activity] != kNone; }

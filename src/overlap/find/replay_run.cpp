@@ -428,7 +428,7 @@ class Replay::Run {
       auto const a = waiting[w];
       auto const& work = replay_.work_[a];
       // A grid that fills the device lets none begin beside it until its blocks run out.
-      if (work.sms > 0 && full_[device] > 0 && !fix_.shares_sms) {
+      if (work.sms > 0 && full_[device] > 0 && !finds_room(work, fix_)) {
         waiting[kept++] = a;
         continue;
       }

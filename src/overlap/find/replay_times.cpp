@@ -74,7 +74,8 @@ int Replay::sms_of(std::size_t a, Fix const& fix) const {
     return std::clamp(work.sms, 1, kFewBlocks);
   }
   int const parts = is_divided(work, fix) ? fix.parts_of_sms : 1;
-  return std::max((fix.leaves_room ? work.filled_sms : work.sms) / parts, 1);
+  bool const is_packed = fix.leaves_room || (fix.room_sms > 0 && finds_room(work, fix));
+  return std::max((is_packed ? work.filled_sms : work.sms) / parts, 1);
 }
 
 namespace {

@@ -370,5 +370,38 @@ TEST(PredictionsTest, waits_that_may_not_be_needed_come_last_with_their_places) 
   EXPECT_TRUE(std::ranges::any_of(last.evidence, names_places)) << last.evidence.front().text;
 }
 
+/// A kernel that fills the device, and small ones of another stream behind it, which fit beside one
+/// of a smaller grid: the larger one takes longer by their part of the device.
+TEST(PredictionsTest, small_kernels_find_room_beside_a_large_one) {
+  for (int const registers : {16, 20, 32}) {
+    for (int const waves : {1, 2}) {
+      TraceBuilder program;
+      auto const large = program.stream();
+      auto const small = program.stream();
+      for (int i = 0; i < 6; ++i) {
+        auto const done = program.event();
+        program.thread().launch(large,
+                                {.name = "large",
+                                 .duration = 1'000 * us,
+                                 .blocks = waves * 264,
+                                 .threads = 1024,
+                                 .registers = registers});
+        for (int k = 0; k < 10; ++k) {
+          program.thread().launch(small, {.name = "small", .duration = 60 * us, .blocks = 60});
+        }
+        program.thread().record(done, small).wait(large, done);
+      }
+      auto const report = find(program.run());
+      auto const* const finding = predicted(report, Cause::multiprocessors_full);
+      ASSERT_NE(finding, nullptr);
+      ASSERT_TRUE(finding->prediction && finding->prediction->range);
+      auto const large_alone = static_cast<double>(6 * 1'000 * us);
+      EXPECT_NEAR(static_cast<double>(finding->prediction->after), large_alone, 0.1 * large_alone)
+          << registers << " registers, " << waves << " waves";
+      EXPECT_EQ(finding->prediction->range->most, report.window.length());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msstream::overlap::cases

@@ -195,8 +195,9 @@ Index Holds::recorded_late(Wait const& wait, Index held) const {
   int count = 0;
   bool took_turns = false;
   auto first = target;
+  auto at = target;
   for (int step = 0; step < kMostSteps; ++step) {
-    if (auto const waits = program_.waits_of(first); !waits.empty()) {
+    if (auto const waits = program_.waits_of(at); !waits.empty()) {
       took_turns = std::ranges::all_of(waits, [&](Wait const& fork) {
         return fork.known && fork.target != kNone && fork.target == program_.previous(held);
       });
@@ -205,13 +206,20 @@ Index Holds::recorded_late(Wait const& wait, Index held) const {
       }
       break;
     }
-    auto const i = program_.previous(first);
+    auto const i = program_.previous(at);
     if (i == kNone) {
       break;
     }
     auto const& before = program_.activity(i);
-    if (before.time.end < program_.activity(first).time.begin - 2 * last_piece) {
+    if (before.time.end < program_.activity(at).time.begin - 2 * last_piece) {
       break;
+    }
+    at = i;
+    if (before.kind == ActivityKind::copy) {
+      // An upload belongs to the kernels that follow it; a download is of use to the host alone.
+      bool const is_of_last = count == 0 && is_copy(before, CopyDirection::h2d);
+      (is_of_last ? last_piece : others) += before.time.length();
+      continue;
     }
     first = i;
     if (!is_of_one_piece(before, last)) {

@@ -52,6 +52,36 @@ TEST(RolesTest, a_stream_for_uploads_and_downloads_has_two_roles) {
   }
 }
 
+/// A kernel that prepares each upload, in the stream of the copies: what waits for it needs both.
+TEST(RolesTest, a_kernel_needs_the_upload_before_it) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const copies = program.stream();
+  for (int i = 0; i < 20; ++i) {
+    auto const uploaded = program.event();
+    auto const computed = program.event();
+    program.thread()
+        .copy(copies, CopyDirection::h2d, 4'000'000)
+        .launch(copies, {.name = "normalize", .duration = 30 * us, .blocks = 40})
+        .record(uploaded, copies)
+        .wait(compute, uploaded);
+    for (int k = 0; k < 3; ++k) {
+      program.thread().launch(
+          compute, {.name = "op" + std::to_string(k), .duration = 50 * us, .blocks = 60});
+    }
+    program.thread()
+        .record(computed, compute)
+        .wait(copies, computed)
+        .copy(copies, CopyDirection::d2h, 4'000'000);
+  }
+  auto const report = find(program.run());
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::one_stream_two_roles);
+  for (auto const& finding : report.findings) {
+    EXPECT_NE(finding.cause, Cause::false_dependency);
+  }
+}
+
 /// Uploads before the kernels of each step in one stream, all issued at once.
 TEST(RolesTest, a_window_does_not_change_what_a_stream_of_its_own_gains) {
   TraceBuilder program;

@@ -207,6 +207,8 @@ std::vector<bool> predict(Report& report,
     } else if (finding.cause == Cause::false_dependency && !program.recording().has_dependencies) {
       prediction.range = {
           std::min(prediction.after, after_with_room(*fix)), window, range_text(finding.cause)};
+    } else if (finding.cause == Cause::collective_order) {
+      prediction.range = {prediction.after, window, range_text(finding.cause)};
     } else if (finding.cause == Cause::launch_bound) {
       auto fused = *fix;
       fused.fused = true;

@@ -99,6 +99,7 @@ void Fix::add(Fix const& other) {
   calls.insert(other.calls.begin(), other.calls.end());
   waits.insert(other.waits.begin(), other.waits.end());
   moved.insert(other.moved.begin(), other.moved.end());
+  own_order.insert(other.own_order.begin(), other.own_order.end());
   divided.insert(other.divided.begin(), other.divided.end());
   pinned.insert(other.pinned.begin(), other.pinned.end());
   own_thread.insert(other.own_thread.begin(), other.own_thread.end());
@@ -228,6 +229,9 @@ std::optional<Fix> fix_of(Program const& program,
       }
       break;
     case Cause::collective_order:
+      fix.moved.insert(sum.held.begin(), sum.held.end());
+      fix.own_order = fix.moved;
+      break;
     case Cause::bandwidth_shared:
     case Cause::unknown:
       return std::nullopt;

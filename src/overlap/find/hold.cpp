@@ -51,6 +51,13 @@ Holds::Holds(Program const& program, Collectives const& collectives)
       is_waited_for_[sync.record_call] = true;
     }
   }
+  for (Index i = 0; i < recording.activities.size(); ++i) {
+    for (auto const& wait : program.waits_of(i)) {
+      if (wait.target != kNone && collectives.is_one(wait.target)) {
+        joined_.insert(wait.target);
+      }
+    }
+  }
 }
 
 std::optional<Hold> Holds::of(Index held,
@@ -121,7 +128,9 @@ Hold Holds::by_queue(Index target, Index running) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);
   if (collectives_.same_group(running, target)) {
-    return Hold{.cause = Cause::collective_order};
+    return are_one_exchange(running, target)
+               ? Hold{}
+               : Hold{.cause = Cause::collective_order, .queued = target};
   }
   if (!independent(running, target)) {
     return Hold{};
@@ -130,6 +139,14 @@ Hold Holds::by_queue(Index target, Index running) const {
                           first.direction == second.direction;
   return Hold{.cause = one_engine ? Cause::copy_engine : Cause::one_stream_two_roles,
               .queued = is_copy(first, CopyDirection::d2h) ? program_.next(running) : target};
+}
+
+/// Whether two collectives of a communicator are parts of one exchange, such as the buckets of all
+/// gradients: of one kind, and no stream waits for the first one alone, so that whoever waits for
+/// the second one needs both.
+bool Holds::are_one_exchange(Index first, Index second) const {
+  return program_.activity(first).name == program_.activity(second).name &&
+         !joined_.contains(first);
 }
 
 bool Holds::independent(Index before, Index after) const {

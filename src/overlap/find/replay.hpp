@@ -29,6 +29,7 @@ struct Fix {
   /// Waits of streams, in Recording::syncs, that are left out: for what each is instead, or kNone.
   std::unordered_map<Index, Index> waits;
   std::unordered_set<Index> moved;  ///< activities that get a stream of their own
+  std::unordered_set<Index> own_order;  ///< those of them that follow no work of their stream
   /// Streams with their threads whose work in it gets a stream of its own.
   std::set<std::pair<Index, Index>> divided;
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory

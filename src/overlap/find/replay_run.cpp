@@ -182,6 +182,22 @@ class Replay::Run {
     return kNone;
   }
 
+  /// Links a collective that has a communicator of its own with what its stream had waited for.
+  void link_waits_before(Index i, std::size_t a) {
+    constexpr int kMostSteps = 16;
+    auto const& program = replay_.program_;
+    auto before = program.previous(i);
+    for (int step = 0; step < kMostSteps && before != kNone; ++step) {
+      for (auto const& wait : program.waits_of(before)) {
+        link(wait.target, a);
+      }
+      if (!is_moved(before)) {
+        break;
+      }
+      before = program.previous(before);
+    }
+  }
+
   /// Returns whether a moved activity is needed by what followed it in its stream.
   [[nodiscard]] bool is_needed_after(Index moved, Index next) const {
     if (auto const declared = replay_.program_.declared(moved, next)) {
@@ -264,7 +280,11 @@ class Replay::Run {
         link(before, a);
       }
       if (is_moved(i) && activity(a).kind != ActivityKind::copy) {
-        link(before_moved_kernel(i), a);
+        if (fix_.own_order.contains(i)) {
+          link_waits_before(i, a);
+        } else {
+          link(before_moved_kernel(i), a);
+        }
       } else if (is_moved(i)) {
         auto [last, is_first] = last_moved.try_emplace(replay_.new_stream_of(i), i);
         if (!is_first) {

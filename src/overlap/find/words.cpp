@@ -211,6 +211,8 @@ std::string range_text(Cause cause) {
     case Cause::false_dependency:
       return "A recording does not tell what work reads and writes: nothing is gained if it needs "
              "all that it waits for.";
+    case Cause::collective_order:
+      return "Nothing is gained if what waits needs both collectives, or if they share a link.";
     case Cause::true_dependency:
       return "Without the waits between the streams, if the program needs none of them.";
     default:

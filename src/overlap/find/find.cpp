@@ -209,6 +209,16 @@ std::vector<bool> predict(Report& report,
           std::min(prediction.after, after_with_room(*fix)), window, range_text(finding.cause)};
     } else if (finding.cause == Cause::collective_order) {
       prediction.range = {prediction.after, window, range_text(finding.cause)};
+    } else if (finding.cause == Cause::copy_engine) {
+      auto pieces = *fix;
+      pieces.overtaking.insert(fix->passing.begin(), fix->passing.end());
+      auto const best = after(pieces);
+      auto const beside = after_with_room(*fix);
+      if (std::min(best, beside) < prediction.after) {
+        prediction.range = {std::min(best, beside),
+                            prediction.after,
+                            best <= beside ? range_text(finding.cause) : room_text()};
+      }
     } else if (finding.cause == Cause::launch_bound) {
       auto fused = *fix;
       fused.fused = true;

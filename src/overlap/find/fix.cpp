@@ -25,6 +25,27 @@ std::unordered_set<Index> overtaking(Program const& program, CauseSum const& sum
   return small;
 }
 
+/// Returns the copies that would pass between the pieces of the longest one that was in the way of
+/// others: those of its device and direction that take at most half of its time, also those that
+/// waited for nothing this once.
+std::unordered_set<Index> passing(Program const& program, CauseSum const& sum) {
+  auto const time_of = [&](Index i) { return program.activity(i).time.length(); };
+  auto const longest = std::ranges::max_element(sum.holders, {}, time_of);
+  std::unordered_set<Index> small;
+  if (longest == sum.holders.end()) {
+    return small;
+  }
+  auto const& large = program.activity(*longest);
+  for (auto const i : program.of_device(program.device_of(*longest))) {
+    auto const& copy = program.activity(i);
+    if (copy.kind == ActivityKind::copy && copy.direction == large.direction &&
+        2 * copy.time.length() <= large.time.length()) {
+      small.insert(i);
+    }
+  }
+  return small;
+}
+
 /// Whether an activity surely needs what it waits for: a kernel its upload, a download its kernel.
 bool surely_needs(Program const& program, Index after, Index before) {
   auto const& first = program.activity(before);
@@ -178,6 +199,7 @@ std::optional<Fix> fix_of(Program const& program,
       break;
     case Cause::copy_engine:
       fix.overtaking = overtaking(program, sum);  // of large copies, the engine is the limit
+      fix.passing = passing(program, sum);
       break;
     case Cause::hardware_queue:
       fix.no_channels = true;

@@ -28,7 +28,7 @@ struct Fix {
   std::unordered_set<Index> calls;  ///< that neither wait nor take longer than to issue
   /// Waits of streams, in Recording::syncs, that are left out: for what each is instead, or kNone.
   std::unordered_map<Index, Index> waits;
-  std::unordered_set<Index> moved;  ///< activities that get a stream of their own
+  std::unordered_set<Index> moved;      ///< activities that get a stream of their own
   std::unordered_set<Index> own_order;  ///< those of them that follow no work of their stream
   /// Streams with their threads whose work in it gets a stream of its own.
   std::set<std::pair<Index, Index>> divided;
@@ -40,6 +40,7 @@ struct Fix {
   bool no_legacy_stream = false;
   bool no_channels = false;
   std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones
+  std::unordered_set<Index> passing;     ///< copies that would overtake larger ones in pieces
   std::unordered_set<Index> own_thread;  ///< activities that another thread issues
   bool shares_sms = false;               ///< kernels begin beside one that fills the device
   bool leaves_room = false;  ///< kernels take the room of their blocks alone, at full speed

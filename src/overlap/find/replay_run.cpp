@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "overlap/find/number_lists.hpp"
 #include "overlap/find/replay.hpp"
 #include "overlap/find/tolerances.hpp"
 #include "overlap/recording/occupancy.hpp"
@@ -107,32 +108,6 @@ class Replay::Run {
   }
 
  private:
-  /// Lists of numbers, one for each of a fixed count of places, in the order in which they were
-  /// put.
-  class Lists {
-   public:
-    explicit Lists(std::size_t places) : ends_(places, {kNone, kNone}) {}
-
-    void put(std::size_t place, Index number) {
-      auto const link = static_cast<Index>(links_.size());
-      links_.push_back({number, kNone});
-      auto& [first, last] = ends_[place];
-      (first == kNone ? first : links_[last].second) = link;
-      last = link;
-    }
-    /// Calls `take` with each number of a list, which must not get more meanwhile.
-    template <class Take>
-    void for_each(std::size_t place, Take take) const {
-      for (auto link = ends_[place].first; link != kNone; link = links_[link].second) {
-        take(links_[link].first);
-      }
-    }
-
-   private:
-    std::vector<std::pair<Index, Index>> links_;  ///< numbers, and the next link of each
-    std::vector<std::pair<Index, Index>> ends_;   ///< the first link and the last one
-  };
-
   enum class Kind : std::uint8_t { step, issue, activity };
   using Event = std::tuple<double, Kind, std::size_t>;
 
@@ -502,10 +477,10 @@ class Replay::Run {
   std::map<std::pair<Index, Index>, Index> last_of_thread_;  ///< of each stream that is divided
   /// The nodes of each launch, by device and graph.
   std::map<std::pair<std::size_t, std::int64_t>, std::vector<std::vector<std::size_t>>> runs_;
-  Lists after_step_;
-  Lists works_of_step_;
-  Lists waiters_;  ///< steps that wait for an activity
-  Lists after_;
+  NumberLists after_step_;
+  NumberLists works_of_step_;
+  NumberLists waiters_;  ///< steps that wait for an activity
+  NumberLists after_;
   std::vector<std::array<int, kDirections>> engines_;  ///< idle ones
   std::vector<sim::DeviceLoad> loads_;
   std::vector<std::vector<std::size_t>> waiting_;  ///< of each device, ready activities

@@ -211,6 +211,9 @@ std::string range_text(Cause cause) {
     case Cause::false_dependency:
       return "A recording does not tell what work reads and writes: nothing is gained if it needs "
              "all that it waits for.";
+    case Cause::copy_engine:
+      return "From the copies that waited, issued first, to the large one in pieces, between which "
+             "all small copies pass.";
     case Cause::collective_order:
       return "Nothing is gained if what waits needs both collectives, or if they share a link.";
     case Cause::true_dependency:

@@ -72,8 +72,10 @@ TEST(ForksTest, buckets_of_one_exchange_are_needed_together) {
           .launch(comm, reduce);
     }
     auto const reduced = program.event();
-    program.thread().record(reduced, comm).wait(compute, reduced).launch(
-        compute, {.name = "optimizer", .duration = 30 * us, .blocks = 100});
+    program.thread()
+        .record(reduced, comm)
+        .wait(compute, reduced)
+        .launch(compute, {.name = "optimizer", .duration = 30 * us, .blocks = 100});
   }
   auto const report = find(program.run());
   for (auto const& finding : report.findings) {

@@ -403,5 +403,40 @@ TEST(PredictionsTest, small_kernels_find_room_beside_a_large_one) {
   }
 }
 
+/// Every fifth step downloads a large copy beside the small download of each step, for which the
+/// host waits: issued first, one of five passes; between pieces of the large one, all do.
+TEST(PredictionsTest, a_large_copy_in_pieces_lets_all_small_ones_pass) {
+  auto const run = [](int pieces) {
+    TraceBuilder program;
+    auto const compute = program.stream();
+    auto const large = program.stream();
+    auto const small = program.stream();
+    for (int i = 0; i < 20; ++i) {
+      auto const computed = program.event();
+      auto const read = program.event();
+      program.thread()
+          .launch(compute, {.name = "step", .duration = 150 * us, .blocks = 100})
+          .record(computed, compute)
+          .wait(large, computed)
+          .wait(small, computed);
+      for (int piece = 0; i % 5 == 0 && piece < pieces; ++piece) {
+        program.thread().copy(large, CopyDirection::d2h, 60'000'000 / pieces);
+      }
+      program.thread()
+          .copy(small, CopyDirection::d2h, 250'000)
+          .record(read, small)
+          .sync_event(read);
+    }
+    return program.run();
+  };
+  auto const report = find(run(1));
+  auto const* const finding = predicted(report, Cause::copy_engine);
+  ASSERT_NE(finding, nullptr);
+  ASSERT_TRUE(finding->prediction && finding->prediction->range);
+  auto const divided = run(32).extent()->length();
+  EXPECT_LT(finding->prediction->range->least, divided * 11 / 10);
+  EXPECT_GT(finding->prediction->range->most, finding->prediction->range->least * 11 / 10);
+}
+
 }  // namespace
 }  // namespace msstream::overlap::cases

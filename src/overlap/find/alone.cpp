@@ -165,7 +165,8 @@ void AloneTime::offer_stream(Interval time, Index running, Index held) {
            .holder = running,
            .wait = hold->wait,
            .depends = depends,
-           .missing = hold->missing},
+           .missing = hold->missing,
+           .is_guess = hold->is_guess},
           time);
   }
 }

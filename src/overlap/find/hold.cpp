@@ -108,8 +108,9 @@ Hold Holds::by_needed(Wait const& wait, Index held, Index running) const {
     auto const declared = program_.declared(needed, held);
     if (!declared) {
       auto const first = recorded_late(wait, held);
-      return first != kNone && first < running ? Hold{.cause = Cause::false_dependency}
-                                               : by_queue(wait.target, running);
+      return first != kNone && first < running
+                 ? Hold{.cause = Cause::false_dependency, .is_guess = true}
+                 : by_queue(wait.target, running);
     }
     if (needed == running) {
       return *declared ? Hold{} : Hold{.cause = Cause::false_dependency};
@@ -168,11 +169,13 @@ Hold Holds::by_wait(Wait const& wait, Index held, Index running) const {
     return {.cause = *declared ? std::nullopt : std::optional(Cause::false_dependency),
             .wait = wait.sync};
   }
-  bool const is_false = (independent(running, held) && is_for_the_tail(wait)) ||
-                        recorded_twice(wait, running) || recorded_late(wait, held) != kNone ||
-                        wait_in_turns(held, running);
+  bool const is_known =
+      (independent(running, held) && is_for_the_tail(wait)) || recorded_twice(wait, running);
+  bool const is_false =
+      is_known || recorded_late(wait, held) != kNone || wait_in_turns(held, running);
   return {.cause = is_false ? std::optional(Cause::false_dependency) : std::nullopt,
-          .wait = wait.sync};
+          .wait = wait.sync,
+          .is_guess = !is_known};
 }
 
 /// Whether a wait is for the last work that its stream had been given. A stream that waits for

@@ -20,6 +20,7 @@ struct Hold {
   /// What stood behind the work that ran in its stream, if the held activity waited for that.
   Index queued = kNone;
   Missing missing = Missing::nothing;
+  bool is_guess = false;  ///< whether it may need what ran: only the order of the work speaks
 };
 
 /// Finds what held issued activities while one other activity ran.

@@ -285,7 +285,9 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
     case Cause::multiprocessors_full:
       return between("A kernel filled the multiprocessors");
     case Cause::false_dependency:
-      return between("A stream waited for work that it does not need");
+      return between(sum.is_guess() ? "A stream waited for work that it may not need, which only you "
+                                      "can tell"
+                                    : "A stream waited for work that it does not need");
     case Cause::one_stream_two_roles:
       return between("Work that does not need each other shared a stream");
     case Cause::short_kernels:

@@ -58,7 +58,7 @@ struct CauseSum {
   std::uint64_t occurrences = 0;
   Ns idle = 0;
   Ns lost = 0;
-  Ns beside = 0;  ///< that has the class `overlapped` or `alone`
+  Ns beside = 0;   ///< that has the class `overlapped` or `alone`
   Ns guessed = 0;  ///< of all, by guesses
 
   [[nodiscard]] Ns time() const noexcept { return idle + lost + beside; }

@@ -117,6 +117,7 @@ void Replay::find_pinned_rates() {
   }
   for (std::size_t d = 0; d < rates.size(); ++d) {
     auto& own = rates[d];
+    assumes_bus_.push_back(own.empty());
     if (own.empty()) {
       pinned_rates_.push_back(bus_bytes_per_ns(recording.devices[d]));
       continue;
@@ -125,6 +126,10 @@ void Replay::find_pinned_rates() {
     std::ranges::nth_element(own, middle);
     pinned_rates_.push_back(*middle);
   }
+}
+
+bool Replay::assumes_bus(std::unordered_set<Index> const& copies) const {
+  return std::ranges::any_of(copies, [&](Index i) { return assumes_bus_[program_.device_of(i)]; });
 }
 
 /// Takes the calls that issue the window's activities, and all others of their time.

@@ -33,6 +33,7 @@ struct Fix {
   /// Streams with their threads whose work in it gets a stream of its own.
   std::set<std::pair<Index, Index>> divided;
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
+  double bus_share = 1;              ///< the part of an assumed bus rate that these reach
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
   bool begins_as_late = false;  ///< its kernels begin as long after what they wait for as they did
   bool fused = false;           ///< no time passes between activities that follow each other
@@ -85,6 +86,9 @@ class Replay {
   /// Returns the time that the recorded program took, from the instant at which a replay begins to
   /// the end of the window. A replay without a fix should take as long.
   [[nodiscard]] Ns recorded_ns() const;
+  /// Returns whether the rate of pinned copies of any of some copies' devices is that of the bus,
+  /// since the recording has no pinned copies.
+  [[nodiscard]] bool assumes_bus(std::unordered_set<Index> const& copies) const;
 
  private:
   class Run;
@@ -175,6 +179,7 @@ class Replay {
   std::vector<std::vector<Index>> by_end_;  ///< of each device, its activities
   std::vector<Index> round_of_stream_;      ///< of each stream, the last call that it was seen for
   Index round_ = 0;
+  std::vector<bool> assumes_bus_;     ///< of each device, whether its rate is that of the bus
   std::vector<double> pinned_rates_;  ///< of each device, bytes per ns
   /// The copies that a device was seen to run at once, at least 1: of each device, by direction.
   std::vector<std::array<int, kDirections>> engines_;

@@ -54,9 +54,9 @@ double Replay::device_ns(std::size_t a, Fix const& fix) const {
   }
   if (fix.pinned.contains(i)) {
     auto const bytes = program_.activity(i).bytes;
-    time = bytes > 0
-               ? std::min(time, static_cast<double>(bytes) / pinned_rates_[program_.device_of(i)])
-               : time / 2;
+    auto const device = program_.device_of(i);
+    auto const rate = pinned_rates_[device] * (assumes_bus_[device] ? fix.bus_share : 1.0);
+    time = bytes > 0 ? std::min(time, static_cast<double>(bytes) / rate) : time / 2;
   }
   return time;
 }

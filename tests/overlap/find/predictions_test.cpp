@@ -438,5 +438,32 @@ TEST(PredictionsTest, a_large_copy_in_pieces_lets_all_small_ones_pass) {
   EXPECT_GT(finding->prediction->range->most, finding->prediction->range->least * 11 / 10);
 }
 
+/// Without pinned copies in the recording, the rate of the bus is assumed, and the range says so.
+TEST(PredictionsTest, an_assumed_rate_of_pinned_copies_has_a_range) {
+  for (bool const has_pinned : {false, true}) {
+    TraceBuilder program;
+    auto const stream = program.stream();
+    if (has_pinned) {
+      program.thread().copy(stream, CopyDirection::h2d, 4'000'000);
+    }
+    for (int i = 0; i < 10; ++i) {
+      program.thread()
+          .copy(stream, CopyDirection::h2d, 4'000'000, MemoryKind::pageable)
+          .launch(stream, {.name = "step", .duration = 50 * us});
+    }
+    auto const report = find(program.run());
+    auto const* const finding = predicted(report, Cause::pageable_copy);
+    ASSERT_NE(finding, nullptr);
+    ASSERT_TRUE(finding->prediction);
+    ASSERT_EQ(finding->prediction->range.has_value(), !has_pinned);
+    if (!has_pinned) {
+      EXPECT_EQ(finding->prediction->range->least, finding->prediction->after);
+      // Half the rate: 80 us more for each copy.
+      EXPECT_NEAR(finding->prediction->range->most, finding->prediction->after + 800 * us, 50 * us);
+      EXPECT_THAT(finding->prediction->range->why, HasSubstr("no pinned copies"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msstream::overlap::cases

@@ -6,6 +6,7 @@
 #include "overlap/find/collectives.hpp"
 #include "overlap/find/critical_path.hpp"
 #include "overlap/find/findings.hpp"
+#include "overlap/find/further_gains.hpp"
 #include "overlap/find/host.hpp"
 #include "overlap/find/notes.hpp"
 #include "overlap/find/predict.hpp"
@@ -159,6 +160,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     }
   }
   add_notes(report, program, host, ledgers);
+  note_further_gains(report, program, host, collectives, shared, ledgers);
   if (!options.window && options.windows.empty()) {
     add_note_of_start(report);
   }

@@ -17,7 +17,7 @@ namespace msstream::overlap {
 struct Hold {
   std::optional<Cause> cause;  ///< empty if it needs what ran, or what ran before that
   Index wait = kNone;          ///< in Recording::syncs, if a wait held it
-  /// What stood behind the work that ran in its stream, if the held activity waited for that.
+  /// The activity behind the one that ran in its stream, if the held activity waited for that.
   Index queued = kNone;
   Missing missing = Missing::nothing;
   bool is_guess = false;  ///< whether it may need what ran: only the order of the work speaks

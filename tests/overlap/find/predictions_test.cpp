@@ -4,7 +4,7 @@
 #include "overlap/cases/trace_builder.hpp"
 #include "overlap/find/find.hpp"
 #include "overlap/find/hand_made.hpp"
-#include "overlap/find/replay.hpp"
+#include "overlap/predict/replay.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/number_lists.hpp"
-#include "overlap/find/replay.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/predict/number_lists.hpp"
+#include "overlap/predict/replay.hpp"
 #include "overlap/recording/occupancy.hpp"
 #include "runtime/sim/sim_load.hpp"
 
@@ -217,7 +217,7 @@ class Replay::Run {
     std::vector<Index> last_legacy(program.recording().devices.size(), kNone);
     std::map<std::pair<Index, int>, std::size_t> last_in_channel;
     std::map<NewStream, Index> last_moved;
-    // What was issued before the window begins with it at the earliest.
+    // Work that was issued before the window begins with it at the earliest.
     auto const begin = static_cast<double>(replay_.window_.begin - replay_.start_);
     for (std::size_t a = 0; a < replay_.activities_.size(); ++a) {
       auto const i = replay_.activities_[a];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/further_gains.hpp"
+#include "overlap/predict/further_gains.hpp"
 
 #include "overlap/find/findings.hpp"
 #include "overlap/find/hold.hpp"
-#include "overlap/find/replay.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/predict/replay.hpp"
 #include "overlap/recording/duration_text.hpp"
 
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/predict.hpp"
+#include "overlap/predict/predict.hpp"
 
 #include "overlap/find/findings.hpp"
 #include "overlap/find/hold.hpp"
-#include "overlap/find/replay.hpp"
 #include "overlap/find/words.hpp"
+#include "overlap/predict/replay.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -6,13 +6,13 @@
 #include "overlap/find/collectives.hpp"
 #include "overlap/find/critical_path.hpp"
 #include "overlap/find/findings.hpp"
-#include "overlap/find/further_gains.hpp"
 #include "overlap/find/host.hpp"
 #include "overlap/find/notes.hpp"
-#include "overlap/find/predict.hpp"
 #include "overlap/find/program.hpp"
 #include "overlap/find/shared_streams.hpp"
 #include "overlap/find/words.hpp"
+#include "overlap/predict/further_gains.hpp"
+#include "overlap/predict/predict.hpp"
 #include "overlap/recording/duration_text.hpp"
 
 #include <fmt/format.h>

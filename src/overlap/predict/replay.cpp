@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/replay.hpp"
+#include "overlap/predict/replay.hpp"
 
 #include "overlap/find/tolerances.hpp"
 #include "overlap/recording/occupancy.hpp"

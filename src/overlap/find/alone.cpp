@@ -292,10 +292,10 @@ void AloneTime::offer_own_stream(Interval time, Index running) {
 /// what follows it, or the first work of another thread, behind the rest of this one's. kNone if
 /// there is none.
 Index AloneTime::apart_behind(Index running, Ns until) const {
-  constexpr int kMostSteps = 64;
+  int const steps = shared_.any() ? 64 : 1;
   auto const close = tolerance::of_order(program_.recording());
   auto before = running;
-  for (int step = 0; step < kMostSteps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     auto const next = program_.next(before);
     if (next == kNone ||
         program_.activity(next).time.begin > program_.activity(before).time.end + close ||

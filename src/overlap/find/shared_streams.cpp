@@ -46,7 +46,7 @@ std::optional<CallKind> kind_at(Program const& program,
 }  // namespace
 
 SharedStreams::SharedStreams(Program const& program, Host const& host) : program_(program) {
-  constexpr std::size_t kFewest = 2;
+  constexpr std::size_t kFewestTurns = 2;
   constexpr std::size_t kLeastShare = 4;  // of the turns, divided by this
   for (Index stream = 0; stream < program.recording().streams.size(); ++stream) {
     std::map<std::pair<Index, Index>, Turns> turns;
@@ -69,9 +69,9 @@ SharedStreams::SharedStreams(Program const& program, Host const& host) : program
       }
     }
     for (auto const& [threads, turn] : turns) {
-      bool const both_wait = std::min(turn.waiting, turn.other_waits) >= kFewest;
+      bool const both_wait = std::min(turn.waiting, turn.other_waits) >= kFewestTurns;
       auto const count = turn.in_calls + (both_wait ? turn.waiting + turn.other_waits : 0);
-      if (count >= kFewest && kLeastShare * count >= turn.all) {
+      if (count >= kFewestTurns && kLeastShare * count >= turn.all) {
         apart_.emplace(stream, threads.first, threads.second);
       }
     }

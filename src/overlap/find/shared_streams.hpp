@@ -15,6 +15,8 @@ class SharedStreams {
  public:
   SharedStreams(Program const& program, Host const& host);
 
+  /// Whether there is any such stream.
+  [[nodiscard]] bool any() const noexcept { return !apart_.empty(); }
   /// Returns whether two activities of one stream are of threads that need nothing of each other:
   /// each goes on with its own calls, or waits for its own work, while the other one issues. A
   /// thread that hands work over makes no calls meanwhile.

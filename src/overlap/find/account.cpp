@@ -137,13 +137,14 @@ int QueueTime::sms_of(std::span<Index const> running) const {
 Ledger account(Program const& program,
                Host const& host,
                Collectives const& collectives,
+               SharedStreams const& shared,
                Index device,
                Interval window,
                CauseSet const& harmless) {
   Ledger ledger;
   Holds const holds(program, collectives);
   IdleTime idle(program, host, holds, window);
-  AloneTime alone(program, host, collectives, holds, device, harmless);
+  AloneTime alone(program, host, collectives, holds, shared, device, harmless);
   QueueTime queues(program, holds, device);
   bool const counts_queues = !harmless[static_cast<std::size_t>(Cause::hardware_queue)];
   std::vector<Index> running;

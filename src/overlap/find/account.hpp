@@ -5,6 +5,7 @@
 #include "overlap/find/host.hpp"
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
+#include "overlap/find/shared_streams.hpp"
 
 namespace msstream::overlap {
 
@@ -12,6 +13,7 @@ namespace msstream::overlap {
 [[nodiscard]] Ledger account(Program const& program,
                              Host const& host,
                              Collectives const& collectives,
+                             SharedStreams const& shared,
                              Index device,
                              Interval window,
                              CauseSet const& harmless = {});

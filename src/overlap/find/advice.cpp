@@ -98,7 +98,8 @@ constexpr std::array<Advice, kCauses> kAdvice{{
      "leave some multiprocessors free of it."},
     {Cause::multiprocessors_full,
      "Leave room: a smaller grid that loops, fewer registers or less shared memory for the kernel "
-     "in the way. If both kernels fill the device, running them at once gains nothing: fuse or "
+     "in the way. Small kernels on a stream of a higher priority begin when blocks of it end. If "
+     "both kernels fill the device, running them at once gains nothing: fuse or "
      "order them instead.",
      "Kernels of this size fill the device, and more streams gain nothing; use smaller grids in "
      "own kernels, or batch the small operations.",

@@ -31,12 +31,14 @@ AloneTime::AloneTime(Program const& program,
                      Host const& host,
                      Collectives const& collectives,
                      Holds const& holds,
+                     SharedStreams const& shared,
                      Index device,
                      CauseSet const& harmless)
     : program_(program),
       host_(host),
       collectives_(collectives),
       holds_(holds),
+      shared_(shared),
       device_(device),
       harmless_(harmless),
       next_(program, device) {}
@@ -144,6 +146,10 @@ void AloneTime::offer_stream(Interval time, Index running, Index held) {
     return;
   }
   if (auto hold = holds_.of(held, running, from, queued_)) {
+    if (hold->cause == Cause::unknown && hold->missing != Missing::turns &&
+        is_step(held, running)) {
+      return;
+    }
     bool const is_launching =
         hold->cause == Cause::unknown && program_.has_call(held) &&
         hold->missing != Missing::turns &&
@@ -155,13 +161,22 @@ void AloneTime::offer_stream(Interval time, Index running, Index held) {
     offer({.time = {from, time.end},
            .kind = depends ? TimeClass::alone : TimeClass::lost,
            .cause = hold->cause,
-           .held = held,
+           .held = hold->queued == kNone ? held : hold->queued,
            .holder = running,
            .wait = hold->wait,
            .depends = depends,
-           .missing = hold->missing},
+           .missing = hold->missing,
+           .is_guess = hold->is_guess},
           time);
   }
+}
+
+/// Whether an activity began while `running` still ran, so soon after it could that no more than
+/// the step from one activity to the next was between.
+bool AloneTime::is_step(Index held, Index running) const {
+  auto const begin = program_.activity(held).time.begin;
+  return begin < program_.activity(running).time.end &&
+         begin - program_.ready(held) <= tolerance::of_order(program_.recording());
 }
 
 /// Offers time before an activity that began when `running` had ended, in a recording that does not
@@ -252,21 +267,12 @@ void AloneTime::offer_own_stream(Interval time, Index running) {
   if (activity.kind == ActivityKind::copy) {
     offer_own_copy(time, running);
   }
-  auto const next = program_.next(running);
+  auto const next = apart_behind(running, time.end);
   if (next == kNone) {
     return;
   }
   auto const& after = program_.activity(next);
-  auto const close = tolerance::of_order(program_.recording());
   auto const issued = program_.has_call(next) ? program_.issued(next) : time.begin;
-  if (issued >= time.end || after.time.begin > activity.time.end + close) {
-    return;
-  }
-  auto const declared = program_.declared(running, next);
-  bool const separate = declared ? !*declared : from_threads_at_once(running, next);
-  if (!separate) {
-    return;
-  }
   auto const& recording = program_.recording();
   if (activity.shape != kNone && after.shape != kNone &&
       lacking(recording.devices[device_],
@@ -280,6 +286,33 @@ void AloneTime::offer_own_stream(Interval time, Index running) {
          .held = next,
          .holder = running},
         time);
+}
+
+/// Returns the work behind `running` in its stream, issued before a time, that needs nothing of it:
+/// what follows it, or the first work of another thread, behind the rest of this one's. kNone if
+/// there is none.
+Index AloneTime::apart_behind(Index running, Ns until) const {
+  int const steps = shared_.any() ? 64 : 1;
+  auto const close = tolerance::of_order(program_.recording());
+  auto before = running;
+  for (int step = 0; step < steps; ++step) {
+    auto const next = program_.next(before);
+    if (next == kNone ||
+        program_.activity(next).time.begin > program_.activity(before).time.end + close ||
+        (program_.has_call(next) && program_.issued(next) >= until)) {
+      return kNone;
+    }
+    if (auto const declared = program_.declared(running, next)) {
+      return *declared ? kNone : next;
+    }
+    if (program_.thread_of(next) != program_.thread_of(running)) {
+      bool const is_apart = shared_.are_apart(running, next) ||
+                            (before == running && from_threads_at_once(running, next));
+      return is_apart ? next : kNone;
+    }
+    before = next;
+  }
+  return kNone;
 }
 
 /// Returns since when kernels ran in a copy's stream right before it: beside them, it could run.

@@ -6,6 +6,7 @@
 #include "overlap/find/host.hpp"
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
+#include "overlap/find/shared_streams.hpp"
 
 #include <span>
 #include <vector>
@@ -21,6 +22,7 @@ class AloneTime {
             Host const& host,
             Collectives const& collectives,
             Holds const& holds,
+            SharedStreams const& shared,
             Index device,
             CauseSet const& harmless);
 
@@ -30,9 +32,11 @@ class AloneTime {
  private:
   [[nodiscard]] bool waits_for_held(Charge const& offered) const;
   void offer_stream(Interval time, Index running, Index held);
+  [[nodiscard]] bool is_step(Index held, Index running) const;
   void offer_without_calls(Interval time, Index running, Index held);
   void offer_host(Interval time, Index running, Index held);
   void offer_own_stream(Interval time, Index running);
+  [[nodiscard]] Index apart_behind(Index running, Ns until) const;
   void offer_own_copy(Interval time, Index running);
   void offer_other_direction(Interval time, Index running);
   [[nodiscard]] bool is_turn(Index first, Index second) const;
@@ -46,6 +50,7 @@ class AloneTime {
   Host const& host_;
   Collectives const& collectives_;
   Holds const& holds_;
+  SharedStreams const& shared_;
   Index device_;
   CauseSet const& harmless_;
   NextActivities next_;

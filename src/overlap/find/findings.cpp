@@ -42,6 +42,7 @@ Finding finding_of(
   finding.lost = sum.time();
   finding.intervals = ledger.take_intervals(cause);
   finding.occurrences = sum.occurrences;
+  finding.is_guess = sum.is_guess();
   finding.summary = summary(program, cause, sum, window) +
                     class_text(cause, sum, ledger.of(Cause::true_dependency).idle);
   finding.advice = advice(cause, framework_of(program.recording()));
@@ -157,7 +158,10 @@ std::vector<Finding> findings_of(Program const& program,
 void sort_findings(std::vector<Finding>& findings) {
   std::ranges::stable_sort(findings, [](Finding const& a, Finding const& b) {
     auto const rank = [](Finding const& one) {
-      return one.cause == Cause::true_dependency ? 2 : gains_nothing(one) ? 1 : 0;
+      return one.cause == Cause::true_dependency ? 3
+             : gains_nothing(one)                ? 2
+             : one.is_guess                      ? 1
+                                                 : 0;
     };
     return rank(a) != rank(b) ? rank(a) < rank(b) : a.lost > b.lost;
   });

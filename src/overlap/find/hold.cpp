@@ -51,6 +51,13 @@ Holds::Holds(Program const& program, Collectives const& collectives)
       is_waited_for_[sync.record_call] = true;
     }
   }
+  for (Index i = 0; i < recording.activities.size(); ++i) {
+    for (auto const& wait : program.waits_of(i)) {
+      if (wait.target != kNone && collectives.is_one(wait.target)) {
+        joined_.insert(wait.target);
+      }
+    }
+  }
 }
 
 std::optional<Hold> Holds::of(Index held,
@@ -101,8 +108,9 @@ Hold Holds::by_needed(Wait const& wait, Index held, Index running) const {
     auto const declared = program_.declared(needed, held);
     if (!declared) {
       auto const first = recorded_late(wait, held);
-      return first != kNone && first < running ? Hold{.cause = Cause::false_dependency}
-                                               : by_queue(wait.target, running);
+      return first != kNone && first < running
+                 ? Hold{.cause = Cause::false_dependency, .is_guess = true}
+                 : by_queue(wait.target, running);
     }
     if (needed == running) {
       return *declared ? Hold{} : Hold{.cause = Cause::false_dependency};
@@ -115,19 +123,31 @@ Hold Holds::by_needed(Wait const& wait, Index held, Index running) const {
   return by_queue(wait.target, running);
 }
 
-/// Returns what holds an activity that needs `target`, which is behind `running` in its stream.
+/// Returns what holds an activity that needs `target`, which is behind `running` in its stream. A
+/// download keeps back all that follows it.
 Hold Holds::by_queue(Index target, Index running) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);
   if (collectives_.same_group(running, target)) {
-    return Hold{.cause = Cause::collective_order};
+    return are_one_exchange(running, target)
+               ? Hold{}
+               : Hold{.cause = Cause::collective_order, .queued = target};
   }
   if (!independent(running, target)) {
     return Hold{};
   }
   bool const one_engine = first.kind == ActivityKind::copy && second.kind == ActivityKind::copy &&
                           first.direction == second.direction;
-  return Hold{.cause = one_engine ? Cause::copy_engine : Cause::one_stream_two_roles};
+  return Hold{.cause = one_engine ? Cause::copy_engine : Cause::one_stream_two_roles,
+              .queued = is_copy(first, CopyDirection::d2h) ? program_.next(running) : target};
+}
+
+/// Whether two collectives of a communicator are parts of one exchange, such as the buckets of all
+/// gradients: of one kind, and no stream waits for the first one alone, so that whoever waits for
+/// the second one needs both.
+bool Holds::are_one_exchange(Index first, Index second) const {
+  return program_.activity(first).name == program_.activity(second).name &&
+         !joined_.contains(first);
 }
 
 bool Holds::independent(Index before, Index after) const {
@@ -149,11 +169,13 @@ Hold Holds::by_wait(Wait const& wait, Index held, Index running) const {
     return {.cause = *declared ? std::nullopt : std::optional(Cause::false_dependency),
             .wait = wait.sync};
   }
-  bool const is_false = (independent(running, held) && is_for_the_tail(wait)) ||
-                        recorded_twice(wait, running) || recorded_late(wait, held) != kNone ||
-                        wait_in_turns(held, running);
+  bool const is_known =
+      (independent(running, held) && is_for_the_tail(wait)) || recorded_twice(wait, running);
+  bool const is_false =
+      is_known || recorded_late(wait, held) != kNone || wait_in_turns(held, running);
   return {.cause = is_false ? std::optional(Cause::false_dependency) : std::nullopt,
-          .wait = wait.sync};
+          .wait = wait.sync,
+          .is_guess = !is_known};
 }
 
 /// Whether a wait is for the last work that its stream had been given. A stream that waits for
@@ -193,8 +215,9 @@ Index Holds::recorded_late(Wait const& wait, Index held) const {
   int count = 0;
   bool took_turns = false;
   auto first = target;
+  auto at = target;
   for (int step = 0; step < kMostSteps; ++step) {
-    if (auto const waits = program_.waits_of(first); !waits.empty()) {
+    if (auto const waits = program_.waits_of(at); !waits.empty()) {
       took_turns = std::ranges::all_of(waits, [&](Wait const& fork) {
         return fork.known && fork.target != kNone && fork.target == program_.previous(held);
       });
@@ -203,13 +226,20 @@ Index Holds::recorded_late(Wait const& wait, Index held) const {
       }
       break;
     }
-    auto const i = program_.previous(first);
+    auto const i = program_.previous(at);
     if (i == kNone) {
       break;
     }
     auto const& before = program_.activity(i);
-    if (before.time.end < program_.activity(first).time.begin - 2 * last_piece) {
+    if (before.time.end < program_.activity(at).time.begin - 2 * last_piece) {
       break;
+    }
+    at = i;
+    if (before.kind == ActivityKind::copy) {
+      // An upload belongs to the kernels that follow it; a download is of use to the host alone.
+      bool const is_of_last = count == 0 && is_copy(before, CopyDirection::h2d);
+      (is_of_last ? last_piece : others) += before.time.length();
+      continue;
     }
     first = i;
     if (!is_of_one_piece(before, last)) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace msstream::overlap {
 
@@ -16,7 +17,10 @@ namespace msstream::overlap {
 struct Hold {
   std::optional<Cause> cause;  ///< empty if it needs what ran, or what ran before that
   Index wait = kNone;          ///< in Recording::syncs, if a wait held it
+  /// The activity behind the one that ran in its stream, if the held activity waited for that.
+  Index queued = kNone;
   Missing missing = Missing::nothing;
+  bool is_guess = false;  ///< whether it may need what ran: only the order of the work speaks
 };
 
 /// Finds what held issued activities while one other activity ran.
@@ -49,6 +53,7 @@ class Holds {
   [[nodiscard]] std::optional<Hold> by_waits(Index held, Index running, Ns at) const;
   [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] Hold by_needed(Wait const& wait, Index held, Index running) const;
+  [[nodiscard]] bool are_one_exchange(Index first, Index second) const;
   [[nodiscard]] Hold by_queue(Index target, Index running) const;
   [[nodiscard]] bool by_legacy_stream(Index held, Index running) const;
   [[nodiscard]] std::optional<Hold> by_resources(Index held,
@@ -68,6 +73,8 @@ class Holds {
   /// By the call of a record: the call of the record before it of the same event and stream.
   std::unordered_map<Index, Index> record_before_;
   std::unordered_map<Index, bool> is_waited_for_;  ///< calls of records
+  /// Collectives for which a stream waits that needs nothing behind them.
+  std::unordered_set<Index> joined_;
 };
 
 }  // namespace msstream::overlap

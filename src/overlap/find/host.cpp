@@ -229,6 +229,12 @@ void Host::judge_gaps() {
   }
 }
 
+/// The length from which on a call that may load code did so: many times that of usual launches. If
+/// most launches are first ones, none are usual, so that it is bounded.
+Ns Host::long_loading() const noexcept {
+  return std::clamp(20 * usual_launch_, tolerance::kLongGap, 2 * tolerance::kLongGap);
+}
+
 Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
   auto const index = thread.calls[place];
   auto const& call = program_.call(index);
@@ -275,15 +281,14 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
       }
       break;
     case CallKind::launch:
-      if (first_launches_[index] &&
-          call.time.length() > std::max(tolerance::kLongGap, 20 * usual_launch_)) {
+      if (first_launches_[index] && call.time.length() > long_loading()) {
         return Cause::lazy_loading;
       }
       break;
     case CallKind::instantiate:
       return Cause::host_busy;
     case CallKind::other:
-      if (call.time.length() > std::max(tolerance::kLongGap, 20 * usual_launch_) &&
+      if (call.time.length() > long_loading() &&
           asks_for_a_kernel(program_.recording().names[call.name])) {
         return Cause::lazy_loading;
       }

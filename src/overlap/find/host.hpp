@@ -84,6 +84,7 @@ class Host {
   [[nodiscard]] double queued_at(Ns time) const;
   /// The length from which on a launch waited for something.
   [[nodiscard]] Ns long_launch() const noexcept;
+  [[nodiscard]] Ns long_loading() const noexcept;
   [[nodiscard]] bool queue_is_full(Index call) const;
   /// Whether a device still had work to do that had been issued before a time.
   [[nodiscard]] bool has_open_work(Ns at) const;

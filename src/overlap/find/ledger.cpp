@@ -66,6 +66,7 @@ void Ledger::gather(CauseSum& sum, Charge const& charge) {
   (charge.kind == TimeClass::idle   ? sum.idle
    : charge.kind == TimeClass::lost ? sum.lost
                                     : sum.beside) += length;
+  sum.guessed += charge.is_guess ? length : 0;
   if (!sum.intervals.empty() && sum.intervals.back().end == charge.time.begin) {
     sum.intervals.back().end = charge.time.end;
   } else {

@@ -43,6 +43,7 @@ struct Charge {
   /// Whether all other work needed the one activity; false for time without activities.
   bool depends = false;
   Missing missing = Missing::nothing;  ///< of the cause `unknown`
+  bool is_guess = false;  ///< whether what was held may need the holder, in spite of the cause
 };
 
 /// The sum of all charges to one cause.
@@ -57,9 +58,12 @@ struct CauseSum {
   std::uint64_t occurrences = 0;
   Ns idle = 0;
   Ns lost = 0;
-  Ns beside = 0;  ///< that has the class `overlapped` or `alone`
+  Ns beside = 0;   ///< that has the class `overlapped` or `alone`
+  Ns guessed = 0;  ///< of all, by guesses
 
   [[nodiscard]] Ns time() const noexcept { return idle + lost + beside; }
+  /// Whether most of the time is guessed.
+  [[nodiscard]] bool is_guess() const noexcept { return 2 * guessed > time(); }
 };
 
 /// Takes a device's time, charge by charge, and keeps the sums by class and cause.

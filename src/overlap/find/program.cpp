@@ -207,6 +207,19 @@ Index Program::last_issued(Index stream, Ns before) const {
   return place == 0 ? kNone : by_stream_[stream][static_cast<std::size_t>(place - 1)];
 }
 
+Ns Program::ready(Index activity) const {
+  Ns ready = issued(activity);
+  if (auto const before = previous(activity); before != kNone) {
+    ready = std::max(ready, this->activity(before).time.end);
+  }
+  for (auto const& wait : waits_of(activity)) {
+    if (wait.target != kNone) {
+      ready = std::max(ready, this->activity(wait.target).time.end);
+    }
+  }
+  return ready;
+}
+
 std::span<Wait const> Program::waits_of(Index activity) const {
   auto const stream = this->activity(activity).stream;
   auto const& waits = waits_by_stream_[stream];

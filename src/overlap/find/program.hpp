@@ -84,6 +84,10 @@ class Program {
     return call == kNone ? kNone : this->call(call).thread;
   }
 
+  /// When an activity could have begun but for what the device ran: it was issued, and what it
+  /// follows in its stream and waits for had ended.
+  [[nodiscard]] Ns ready(Index activity) const;
+
   /// The waits that were made in an activity's stream since the activity before it was issued.
   [[nodiscard]] std::span<Wait const> waits_of(Index activity) const;
 

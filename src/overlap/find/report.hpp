@@ -66,6 +66,7 @@ struct Finding {
   std::vector<Evidence> evidence;  ///< the largest first, at most kMostEvidence
   std::string advice;              ///< what to change, in the terms of the program's framework
   std::optional<Prediction> prediction;
+  bool is_guess = false;             ///< whether the program may need what it waited for
   std::vector<Index> overlaps_with;  ///< other findings whose gain contains a part of this one's
 };
 inline constexpr std::size_t kMostEvidence = 8;

@@ -211,6 +211,15 @@ std::string range_text(Cause cause) {
     case Cause::false_dependency:
       return "A recording does not tell what work reads and writes: nothing is gained if it needs "
              "all that it waits for.";
+    case Cause::pageable_copy:
+      return "The recording has no pinned copies: assumed is the rate of a PCI Express bus of 16 "
+             "lanes "
+             "for the device's generation, and half of that at worst.";
+    case Cause::copy_engine:
+      return "From the copies that waited, issued first, to the large one in pieces, between which "
+             "all small copies pass.";
+    case Cause::collective_order:
+      return "Nothing is gained if what waits needs both collectives, or if they share a link.";
     case Cause::true_dependency:
       return "Without the waits between the streams, if the program needs none of them.";
     default:
@@ -280,7 +289,10 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
     case Cause::multiprocessors_full:
       return between("A kernel filled the multiprocessors");
     case Cause::false_dependency:
-      return between("A stream waited for work that it does not need");
+      return between(sum.is_guess()
+                         ? "A stream waited for work that it may not need, which only you "
+                           "can tell"
+                         : "A stream waited for work that it does not need");
     case Cause::one_stream_two_roles:
       return between("Work that does not need each other shared a stream");
     case Cause::short_kernels:

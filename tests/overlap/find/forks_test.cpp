@@ -2,17 +2,23 @@
 // Tests which waits of branches count as needed, where a recording does not tell.
 #include "overlap/cases/case.hpp"
 #include "overlap/find/find.hpp"
+#include "overlap/find/findings.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 namespace msstream::overlap::cases {
 namespace {
 
-Report report_of_case(std::string_view name, bool fixed) {
-  auto const all = later_cases();
+using ::testing::HasSubstr;
+
+Report report_of_case(std::string_view name,
+                      bool fixed,
+                      std::vector<Case> const& all = later_cases()) {
   auto const found = std::ranges::find(all, name, &Case::name);
   return find(found->build(fixed).at(0));
 }
@@ -30,9 +36,91 @@ TEST(ForksTest, a_branch_beside_nothing_was_forked_late) {
   ASSERT_FALSE(report.findings.empty());
   auto const& finding = report.findings.front();
   EXPECT_EQ(finding.cause, Cause::false_dependency);
+  EXPECT_TRUE(finding.is_guess);
+  EXPECT_THAT(finding.summary, HasSubstr("may not need"));
   ASSERT_TRUE(finding.prediction && finding.prediction->range);
+  EXPECT_EQ(finding.prediction->range->most, report.window.length());
   auto const fixed = static_cast<double>(report_of_case("fork_behind_five", true).window.length());
   EXPECT_NEAR(static_cast<double>(finding.prediction->after), fixed, 0.05 * fixed);
+}
+
+TEST(ForksTest, guesses_come_after_what_is_known) {
+  std::vector<Finding> findings(2);
+  findings[0].cause = Cause::false_dependency;
+  findings[0].lost = 500;
+  findings[0].is_guess = true;
+  findings[1].cause = Cause::one_stream_two_roles;
+  findings[1].lost = 100;
+  sort_findings(findings);
+  EXPECT_EQ(findings.front().cause, Cause::one_stream_two_roles);
+}
+
+/// An upload that waits for the last kernel, which reads the only buffer.
+TEST(ForksTest, an_upload_that_waits_for_a_kernel_is_no_guess) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const copies = program.stream();
+  for (int i = 0; i < 10; ++i) {
+    auto const uploaded = program.event();
+    auto const trained = program.event();
+    program.thread()
+        .copy(copies, CopyDirection::h2d, 5'000'000)
+        .record(uploaded, copies)
+        .wait(compute, uploaded)
+        .launch(compute, {.name = "train", .duration = 150 * us, .blocks = 100})
+        .record(trained, compute)
+        .wait(copies, trained);
+  }
+  auto const report = find(program.run());
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::false_dependency);
+  EXPECT_FALSE(report.findings.front().is_guess);
+}
+
+/// The prediction is the time with a communicator of its own; nothing is gained if what waits needs
+/// both.
+TEST(ForksTest, a_collective_behind_another_kind_gains_by_an_order_of_its_own) {
+  for (auto const* const name : {"one_process_group", "serialised_collectives"}) {
+    auto const report = report_of_case(name, false, collective_cases());
+    ASSERT_FALSE(report.findings.empty()) << name;
+    auto const& finding = report.findings.front();
+    EXPECT_EQ(finding.cause, Cause::collective_order);
+    ASSERT_TRUE(finding.prediction && finding.prediction->range) << name;
+    auto const after = report_of_case(name, true, collective_cases()).window.length();
+    EXPECT_NEAR(static_cast<double>(finding.prediction->after),
+                static_cast<double>(after),
+                0.1 * static_cast<double>(after))
+        << name;
+    EXPECT_EQ(finding.prediction->range->most, report.window.length());
+  }
+}
+
+/// Gradients in two buckets beside a backward that is short, and an optimizer that waits once.
+TEST(ForksTest, buckets_of_one_exchange_are_needed_together) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const comm = program.stream();
+  for (int step = 0; step < 8; ++step) {
+    for (int bucket = 0; bucket < 2; ++bucket) {
+      auto const ready = program.event();
+      Kernel reduce{.name = "ncclDevKernel_AllReduce", .duration = 150 * us, .blocks = 16};
+      reduce.collective = CollectiveOf{.sequence = 2 * step + bucket, .bytes = 1 << 22};
+      program.thread()
+          .launch(compute, {.name = "backward", .duration = 40 * us, .blocks = 100})
+          .record(ready, compute)
+          .wait(comm, ready)
+          .launch(comm, reduce);
+    }
+    auto const reduced = program.event();
+    program.thread()
+        .record(reduced, comm)
+        .wait(compute, reduced)
+        .launch(compute, {.name = "optimizer", .duration = 30 * us, .blocks = 100});
+  }
+  auto const report = find(program.run());
+  for (auto const& finding : report.findings) {
+    EXPECT_EQ(finding.cause, Cause::true_dependency);
+  }
 }
 
 }  // namespace

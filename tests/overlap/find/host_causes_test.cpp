@@ -188,5 +188,17 @@ TEST(HostCausesTest, long_calls_that_do_not_launch_are_named) {
   }
 }
 
+/// A program that ends soon after its start: nearly all launches are the first of their kernels.
+TEST(HostCausesTest, first_launches_load_code_also_if_there_are_hardly_any_others) {
+  TraceBuilder program;
+  auto const stream = program.stream();
+  for (int i = 0; i < 40; ++i) {
+    program.thread().launch(
+        stream, {.name = "kernel " + std::to_string(i), .duration = 50 * us}, 600 * us);
+  }
+  auto const finding = first_finding(find(program.run()), Cause::lazy_loading);
+  EXPECT_NEAR(finding.prediction->after, 40 * 50 * us, 700 * us);
+}
+
 }  // namespace
 }  // namespace msstream::overlap::cases

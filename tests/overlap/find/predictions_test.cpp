@@ -4,7 +4,7 @@
 #include "overlap/cases/trace_builder.hpp"
 #include "overlap/find/find.hpp"
 #include "overlap/find/hand_made.hpp"
-#include "overlap/find/replay.hpp"
+#include "overlap/predict/replay.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -368,6 +368,101 @@ TEST(PredictionsTest, waits_that_may_not_be_needed_come_last_with_their_places) 
            evidence.text.find("(in range reduced)") != std::string::npos;
   };
   EXPECT_TRUE(std::ranges::any_of(last.evidence, names_places)) << last.evidence.front().text;
+}
+
+/// A kernel that fills the device, and small ones of another stream behind it, which fit beside one
+/// of a smaller grid: the larger one takes longer by their part of the device.
+TEST(PredictionsTest, small_kernels_find_room_beside_a_large_one) {
+  for (int const registers : {16, 20, 32}) {
+    for (int const waves : {1, 2}) {
+      TraceBuilder program;
+      auto const large = program.stream();
+      auto const small = program.stream();
+      for (int i = 0; i < 6; ++i) {
+        auto const done = program.event();
+        program.thread().launch(large,
+                                {.name = "large",
+                                 .duration = 1'000 * us,
+                                 .blocks = waves * 264,
+                                 .threads = 1024,
+                                 .registers = registers});
+        for (int k = 0; k < 10; ++k) {
+          program.thread().launch(small, {.name = "small", .duration = 60 * us, .blocks = 60});
+        }
+        program.thread().record(done, small).wait(large, done);
+      }
+      auto const report = find(program.run());
+      auto const* const finding = predicted(report, Cause::multiprocessors_full);
+      ASSERT_NE(finding, nullptr);
+      ASSERT_TRUE(finding->prediction && finding->prediction->range);
+      auto const large_alone = static_cast<double>(6 * 1'000 * us);
+      EXPECT_NEAR(static_cast<double>(finding->prediction->after), large_alone, 0.1 * large_alone)
+          << registers << " registers, " << waves << " waves";
+      EXPECT_EQ(finding->prediction->range->most, report.window.length());
+    }
+  }
+}
+
+/// Every fifth step downloads a large copy beside the small download of each step, for which the
+/// host waits: issued first, one of five passes; between pieces of the large one, all do.
+TEST(PredictionsTest, a_large_copy_in_pieces_lets_all_small_ones_pass) {
+  auto const run = [](int pieces) {
+    TraceBuilder program;
+    auto const compute = program.stream();
+    auto const large = program.stream();
+    auto const small = program.stream();
+    for (int i = 0; i < 20; ++i) {
+      auto const computed = program.event();
+      auto const read = program.event();
+      program.thread()
+          .launch(compute, {.name = "step", .duration = 150 * us, .blocks = 100})
+          .record(computed, compute)
+          .wait(large, computed)
+          .wait(small, computed);
+      for (int piece = 0; i % 5 == 0 && piece < pieces; ++piece) {
+        program.thread().copy(large, CopyDirection::d2h, 60'000'000 / pieces);
+      }
+      program.thread()
+          .copy(small, CopyDirection::d2h, 250'000)
+          .record(read, small)
+          .sync_event(read);
+    }
+    return program.run();
+  };
+  auto const report = find(run(1));
+  auto const* const finding = predicted(report, Cause::copy_engine);
+  ASSERT_NE(finding, nullptr);
+  ASSERT_TRUE(finding->prediction && finding->prediction->range);
+  auto const divided = run(32).extent()->length();
+  EXPECT_LT(finding->prediction->range->least, divided * 11 / 10);
+  EXPECT_GT(finding->prediction->range->most, finding->prediction->range->least * 11 / 10);
+}
+
+/// Without pinned copies in the recording, the rate of the bus is assumed, and the range says so.
+TEST(PredictionsTest, an_assumed_rate_of_pinned_copies_has_a_range) {
+  for (bool const has_pinned : {false, true}) {
+    TraceBuilder program;
+    auto const stream = program.stream();
+    if (has_pinned) {
+      program.thread().copy(stream, CopyDirection::h2d, 4'000'000);
+    }
+    for (int i = 0; i < 10; ++i) {
+      program.thread()
+          .copy(stream, CopyDirection::h2d, 4'000'000, MemoryKind::pageable)
+          .launch(stream, {.name = "step", .duration = 50 * us});
+    }
+    auto const report = find(program.run());
+    auto const* const finding = predicted(report, Cause::pageable_copy);
+    ASSERT_NE(finding, nullptr);
+    ASSERT_TRUE(finding->prediction);
+    ASSERT_EQ(finding->prediction->range.has_value(), !has_pinned);
+    if (!has_pinned) {
+      EXPECT_EQ(finding->prediction->range->least, finding->prediction->after);
+      // Half the rate: 80 us more for each copy.
+      EXPECT_NEAR(finding->prediction->range->most, finding->prediction->after + 800 * us, 50 * us);
+      EXPECT_THAT(finding->prediction->range->why, HasSubstr("no pinned copies"));
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/replay.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/predict/number_lists.hpp"
+#include "overlap/predict/replay.hpp"
 #include "overlap/recording/occupancy.hpp"
 #include "runtime/sim/sim_load.hpp"
 
@@ -107,32 +108,6 @@ class Replay::Run {
   }
 
  private:
-  /// Lists of numbers, one for each of a fixed count of places, in the order in which they were
-  /// put.
-  class Lists {
-   public:
-    explicit Lists(std::size_t places) : ends_(places, {kNone, kNone}) {}
-
-    void put(std::size_t place, Index number) {
-      auto const link = static_cast<Index>(links_.size());
-      links_.push_back({number, kNone});
-      auto& [first, last] = ends_[place];
-      (first == kNone ? first : links_[last].second) = link;
-      last = link;
-    }
-    /// Calls `take` with each number of a list, which must not get more meanwhile.
-    template <class Take>
-    void for_each(std::size_t place, Take take) const {
-      for (auto link = ends_[place].first; link != kNone; link = links_[link].second) {
-        take(links_[link].first);
-      }
-    }
-
-   private:
-    std::vector<std::pair<Index, Index>> links_;  ///< numbers, and the next link of each
-    std::vector<std::pair<Index, Index>> ends_;   ///< the first link and the last one
-  };
-
   enum class Kind : std::uint8_t { step, issue, activity };
   using Event = std::tuple<double, Kind, std::size_t>;
 
@@ -182,6 +157,22 @@ class Replay::Run {
     return kNone;
   }
 
+  /// Links a collective that has a communicator of its own with what its stream had waited for.
+  void link_waits_before(Index i, std::size_t a) {
+    constexpr int kMostSteps = 16;
+    auto const& program = replay_.program_;
+    auto before = program.previous(i);
+    for (int step = 0; step < kMostSteps && before != kNone; ++step) {
+      for (auto const& wait : program.waits_of(before)) {
+        link(wait.target, a);
+      }
+      if (!is_moved(before)) {
+        break;
+      }
+      before = program.previous(before);
+    }
+  }
+
   /// Returns whether a moved activity is needed by what followed it in its stream.
   [[nodiscard]] bool is_needed_after(Index moved, Index next) const {
     if (auto const declared = replay_.program_.declared(moved, next)) {
@@ -210,15 +201,29 @@ class Replay::Run {
     return copy.kind == ActivityKind::copy && copy.direction == CopyDirection::h2d;
   }
 
+  /// Returns the activity before one in its stream, as the fix divides it.
+  [[nodiscard]] Index previous_of(Index i) {
+    if (fix_.divided.empty()) {
+      return replay_.program_.previous(i);
+    }
+    auto const stream = replay_.program_.activity(i).stream;
+    auto const [last, is_first] =
+        last_of_thread_.try_emplace({stream, replay_.owner_of(i, fix_)}, i);
+    return is_first ? kNone : std::exchange(last->second, i);
+  }
+
   void link_activities() {
     auto const& program = replay_.program_;
     std::vector<Index> last_legacy(program.recording().devices.size(), kNone);
     std::map<std::pair<Index, int>, std::size_t> last_in_channel;
+    std::map<NewStream, Index> last_moved;
+    // Work that was issued before the window begins with it at the earliest.
+    auto const begin = static_cast<double>(replay_.window_.begin - replay_.start_);
     for (std::size_t a = 0; a < replay_.activities_.size(); ++a) {
       auto const i = replay_.activities_[a];
       auto const& work = replay_.work_[a];
       if (replay_.runs_at_begin(i)) {
-        ready_[a] = static_cast<double>(replay_.window_.begin - replay_.start_);
+        ready_[a] = begin;
         continue;
       }
       if (work.step != 0) {
@@ -227,9 +232,11 @@ class Replay::Run {
         works_of_step_.put(step - 1, static_cast<Index>(a));
         ++missing_[a];
       } else if (program.previous(i) == kNone || !replay_.is_inside(program.previous(i))) {
-        ready_[a] = static_cast<double>(std::max<Ns>(program.issued(i) - replay_.start_, 0));
-      }  // otherwise a call that was not recorded issued it, soon after the work before it
-      auto before = program.previous(i);
+        ready_[a] = std::max(static_cast<double>(program.issued(i) - replay_.start_), begin);
+      } else {
+        ready_[a] = begin;  // or a call that was not recorded issued it, after the work before it
+      }
+      auto before = previous_of(i);
       while (before != kNone && runs_beside(before, i)) {
         before = program.previous(before);
       }
@@ -248,7 +255,17 @@ class Replay::Run {
         link(before, a);
       }
       if (is_moved(i) && activity(a).kind != ActivityKind::copy) {
-        link(before_moved_kernel(i), a);
+        if (fix_.own_order.contains(i)) {
+          link_waits_before(i, a);
+        } else {
+          link(before_moved_kernel(i), a);
+        }
+      } else if (is_moved(i)) {
+        auto [last, is_first] = last_moved.try_emplace(replay_.new_stream_of(i), i);
+        if (!is_first) {
+          link(last->second, a);
+          last->second = i;
+        }
       }
       for (auto const& wait : program.waits_of(i)) {
         auto const changed = fix_.waits.find(wait.sync);
@@ -406,7 +423,7 @@ class Replay::Run {
       auto const a = waiting[w];
       auto const& work = replay_.work_[a];
       // A grid that fills the device lets none begin beside it until its blocks run out.
-      if (work.sms > 0 && full_[device] > 0 && !fix_.shares_sms) {
+      if (work.sms > 0 && full_[device] > 0 && !finds_room(work, fix_)) {
         waiting[kept++] = a;
         continue;
       }
@@ -457,12 +474,13 @@ class Replay::Run {
   std::vector<double> step_begun_;  ///< later: the cost of a call after its wait
   std::vector<Index> missing_;      ///< of activities; kDone when they have ended
   std::vector<double> ready_;
+  std::map<std::pair<Index, Index>, Index> last_of_thread_;  ///< of each stream that is divided
   /// The nodes of each launch, by device and graph.
   std::map<std::pair<std::size_t, std::int64_t>, std::vector<std::vector<std::size_t>>> runs_;
-  Lists after_step_;
-  Lists works_of_step_;
-  Lists waiters_;  ///< steps that wait for an activity
-  Lists after_;
+  NumberLists after_step_;
+  NumberLists works_of_step_;
+  NumberLists waiters_;  ///< steps that wait for an activity
+  NumberLists after_;
   std::vector<std::array<int, kDirections>> engines_;  ///< idle ones
   std::vector<sim::DeviceLoad> loads_;
   std::vector<std::vector<std::size_t>> waiting_;  ///< of each device, ready activities

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/replay.hpp"
+#include "overlap/predict/replay.hpp"
+#include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -18,6 +19,27 @@ std::unordered_set<Index> overtaking(Program const& program, CauseSum const& sum
   std::unordered_set<Index> small;
   for (auto const i : sum.held) {
     if (2 * program.activity(i).time.length() <= longest) {
+      small.insert(i);
+    }
+  }
+  return small;
+}
+
+/// Returns the copies that would pass between the pieces of the longest one that was in the way of
+/// others: those of its device and direction that take at most half of its time, also those that
+/// waited for nothing this once.
+std::unordered_set<Index> passing(Program const& program, CauseSum const& sum) {
+  auto const time_of = [&](Index i) { return program.activity(i).time.length(); };
+  auto const longest = std::ranges::max_element(sum.holders, {}, time_of);
+  std::unordered_set<Index> small;
+  if (longest == sum.holders.end()) {
+    return small;
+  }
+  auto const& large = program.activity(*longest);
+  for (auto const i : program.of_device(program.device_of(*longest))) {
+    auto const& copy = program.activity(i);
+    if (copy.kind == ActivityKind::copy && copy.direction == large.direction &&
+        2 * copy.time.length() <= large.time.length()) {
       small.insert(i);
     }
   }
@@ -62,6 +84,24 @@ int streams_in(Program const& program, CauseSum const& sum) {
   return std::max(static_cast<int>(streams.size()), 2);
 }
 
+/// Returns the multiprocessors that the largest of the small kernels needs which wait for large
+/// ones: a small part of the device, which a large kernel can do without. 0 if none is small.
+int room_for(Program const& program, CauseSum const& sum) {
+  constexpr int kSmallPart = 4;  // of the device, at most its multiprocessors divided by this
+  auto const& recording = program.recording();
+  int room = 0;
+  for (auto const i : sum.held) {
+    auto const shape = program.activity(i).shape;
+    auto const occupancy = shape == kNone ? std::nullopt
+                                          : occupancy_of(recording.devices[program.device_of(i)],
+                                                         recording.shapes[shape]);
+    if (occupancy && kSmallPart * occupancy->filled_sms() <= occupancy->sms) {
+      room = std::max(room, occupancy->filled_sms());
+    }
+  }
+  return room;
+}
+
 /// Returns the streams whose work the host could not issue while other streams ran.
 std::set<Index> streams_behind(Program const& program, CauseSum const& sum) {
   std::set<Index> streams;
@@ -80,6 +120,8 @@ void Fix::add(Fix const& other) {
   calls.insert(other.calls.begin(), other.calls.end());
   waits.insert(other.waits.begin(), other.waits.end());
   moved.insert(other.moved.begin(), other.moved.end());
+  own_order.insert(other.own_order.begin(), other.own_order.end());
+  divided.insert(other.divided.begin(), other.divided.end());
   pinned.insert(other.pinned.begin(), other.pinned.end());
   own_thread.insert(other.own_thread.begin(), other.own_thread.end());
   overtaking.insert(other.overtaking.begin(), other.overtaking.end());
@@ -90,6 +132,7 @@ void Fix::add(Fix const& other) {
   no_channels = no_channels || other.no_channels;
   shares_sms = shares_sms || other.shares_sms;
   leaves_room = leaves_room || other.leaves_room;
+  room_sms = std::max(room_sms, other.room_sms);
   parts_of_sms = std::max(parts_of_sms, other.parts_of_sms);
   no_skew = no_skew || other.no_skew;
   small_collectives = small_collectives || other.small_collectives;
@@ -98,6 +141,7 @@ void Fix::add(Fix const& other) {
 std::optional<Fix> fix_of(Program const& program,
                           Host const& host,
                           Holds const& holds,
+                          SharedStreams const& shared,
                           Cause cause,
                           CauseSum const& sum) {
   Fix fix;
@@ -155,6 +199,7 @@ std::optional<Fix> fix_of(Program const& program,
       break;
     case Cause::copy_engine:
       fix.overtaking = overtaking(program, sum);  // of large copies, the engine is the limit
+      fix.passing = passing(program, sum);
       break;
     case Cause::hardware_queue:
       fix.no_channels = true;
@@ -168,6 +213,7 @@ std::optional<Fix> fix_of(Program const& program,
       break;
     case Cause::multiprocessors_full:
       fix.parts_of_sms = streams_in(program, sum);
+      fix.room_sms = room_for(program, sum);
       break;
     case Cause::false_dependency:
       for (auto const held : sum.held) {
@@ -181,6 +227,13 @@ std::optional<Fix> fix_of(Program const& program,
     case Cause::one_stream_two_roles:
       for (auto const moved : sum.held) {
         auto const before = program.previous(moved);
+        if (before != kNone && !program.declared(before, moved) &&
+            shared.are_apart(before, moved)) {
+          auto const stream = program.activity(moved).stream;
+          fix.divided.emplace(stream, program.thread_of(before));
+          fix.divided.emplace(stream, program.thread_of(moved));
+          continue;
+        }
         // A download is moved itself; otherwise what follows it would be.
         bool const after_download = before != kNone &&
                                     program.activity(before).kind == ActivityKind::copy &&
@@ -198,6 +251,9 @@ std::optional<Fix> fix_of(Program const& program,
       }
       break;
     case Cause::collective_order:
+      fix.moved.insert(sum.held.begin(), sum.held.end());
+      fix.own_order = fix.moved;
+      break;
     case Cause::bandwidth_shared:
     case Cause::unknown:
       return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/replay.hpp"
 #include "overlap/find/tolerances.hpp"
+#include "overlap/predict/replay.hpp"
 #include "overlap/recording/occupancy.hpp"
 
 #include <algorithm>
@@ -15,15 +15,12 @@ namespace {
 
 constexpr double kGraphStep = 300;  ///< the host's part of a launch inside a graph
 
-/// The stream that a moved activity gets: work of one thread and kind moves together.
-using NewStream = std::tuple<Index, Index, ActivityKind, CopyDirection>;
-
-NewStream new_stream_of(Program const& program, Index i) {
-  auto const& moved = program.activity(i);
-  return {moved.stream, program.thread_of(i), moved.kind, moved.direction};
-}
-
 }  // namespace
+
+Replay::NewStream Replay::new_stream_of(Index i) const {
+  auto const& moved = program_.activity(i);
+  return {moved.stream, program_.thread_of(i), moved.kind, moved.direction};
+}
 
 /// Returns the time that a thread lets pass before a step, and the step's apart from waiting.
 std::pair<double, double> Replay::gap_and_cost(Step const& step, Fix const& fix) const {
@@ -57,9 +54,9 @@ double Replay::device_ns(std::size_t a, Fix const& fix) const {
   }
   if (fix.pinned.contains(i)) {
     auto const bytes = program_.activity(i).bytes;
-    time = bytes > 0
-               ? std::min(time, static_cast<double>(bytes) / pinned_rates_[program_.device_of(i)])
-               : time / 2;
+    auto const device = program_.device_of(i);
+    auto const rate = pinned_rates_[device] * (assumes_bus_[device] ? fix.bus_share : 1.0);
+    time = bytes > 0 ? std::min(time, static_cast<double>(bytes) / rate) : time / 2;
   }
   return time;
 }
@@ -77,7 +74,8 @@ int Replay::sms_of(std::size_t a, Fix const& fix) const {
     return std::clamp(work.sms, 1, kFewBlocks);
   }
   int const parts = is_divided(work, fix) ? fix.parts_of_sms : 1;
-  return std::max((fix.leaves_room ? work.filled_sms : work.sms) / parts, 1);
+  bool const is_packed = fix.leaves_room || (fix.room_sms > 0 && finds_room(work, fix));
+  return std::max((is_packed ? work.filled_sms : work.sms) / parts, 1);
 }
 
 namespace {
@@ -149,8 +147,8 @@ double Replay::least_ns(Fix const& fix) const {
       rooms[device].add(recorded, std::min(share, 1.0) * std::min(time / length, 1.0));
     }
     if (work.graph == kUnknown) {
-      auto& sum = fix.moved.contains(i) ? streams[new_stream_of(program_, i)]
-                                        : streams[{work.stream, kNone, {}, {}}];
+      auto& sum = fix.moved.contains(i) ? streams[new_stream_of(i)]
+                                        : streams[{work.stream, owner_of(i, fix), {}, {}}];
       least = std::max(least, sum.add(recorded, time));
     }
   }

@@ -6,13 +6,16 @@
 #include "overlap/find/host.hpp"
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
+#include "overlap/find/shared_streams.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -25,8 +28,12 @@ struct Fix {
   std::unordered_set<Index> calls;  ///< that neither wait nor take longer than to issue
   /// Waits of streams, in Recording::syncs, that are left out: for what each is instead, or kNone.
   std::unordered_map<Index, Index> waits;
-  std::unordered_set<Index> moved;   ///< activities that get a stream of their own
+  std::unordered_set<Index> moved;      ///< activities that get a stream of their own
+  std::unordered_set<Index> own_order;  ///< those of them that follow no work of their stream
+  /// Streams with their threads whose work in it gets a stream of its own.
+  std::set<std::pair<Index, Index>> divided;
   std::unordered_set<Index> pinned;  ///< copies from or to pinned memory
+  double bus_share = 1;              ///< the part of an assumed bus rate that these reach
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
   bool begins_as_late = false;  ///< its kernels begin as long after what they wait for as they did
   bool fused = false;           ///< no time passes between activities that follow each other
@@ -34,9 +41,11 @@ struct Fix {
   bool no_legacy_stream = false;
   bool no_channels = false;
   std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones
+  std::unordered_set<Index> passing;     ///< copies that would overtake larger ones in pieces
   std::unordered_set<Index> own_thread;  ///< activities that another thread issues
   bool shares_sms = false;               ///< kernels begin beside one that fills the device
   bool leaves_room = false;  ///< kernels take the room of their blocks alone, at full speed
+  int room_sms = 0;          ///< kernels that fit on so few begin beside one that fills the device
   int parts_of_sms = 1;      ///< kernels that fill the device, at once, take a part of it each
   bool divides_all = false;  ///< those too whose registers say that they compute at full speed
   bool presumes_no_waits = false;  ///< of streams of which the recording does not tell
@@ -49,8 +58,12 @@ struct Fix {
 
 /// Returns the fix of a cause, given what was charged to it; nothing if there is no fix that a
 /// replay knows.
-[[nodiscard]] std::optional<Fix> fix_of(
-    Program const& program, Host const& host, Holds const& holds, Cause cause, CauseSum const& sum);
+[[nodiscard]] std::optional<Fix> fix_of(Program const& program,
+                                        Host const& host,
+                                        Holds const& holds,
+                                        SharedStreams const& shared,
+                                        Cause cause,
+                                        CauseSum const& sum);
 
 /// The outcome of a replay.
 struct Replayed {
@@ -73,6 +86,9 @@ class Replay {
   /// Returns the time that the recorded program took, from the instant at which a replay begins to
   /// the end of the window. A replay without a fix should take as long.
   [[nodiscard]] Ns recorded_ns() const;
+  /// Returns whether the rate of pinned copies of any of some copies' devices is that of the bus,
+  /// since the recording has no pinned copies.
+  [[nodiscard]] bool assumes_bus(std::unordered_set<Index> const& copies) const;
 
  private:
   class Run;
@@ -102,6 +118,17 @@ class Replay {
     bool computes = false;  ///< has most of the registers, as kernels that compute at full speed
   };
 
+  /// The stream that a moved activity gets: work of one thread and kind moves together.
+  using NewStream = std::tuple<Index, Index, ActivityKind, CopyDirection>;
+  [[nodiscard]] NewStream new_stream_of(Index i) const;
+  /// Returns the thread whose work has a stream of its own by a fix; kNone for all other work.
+  [[nodiscard]] Index owner_of(Index i, Fix const& fix) const {
+    auto const thread = program_.thread_of(i);
+    bool const is_own =
+        !fix.divided.empty() && fix.divided.contains({program_.activity(i).stream, thread});
+    return is_own ? thread : kNone;
+  }
+
   void take_steps();
   void take_work();
   void fit_to_recording();
@@ -123,12 +150,15 @@ class Replay {
   [[nodiscard]] std::span<Index const> ended_in(Interval time, Index device) const;
   void take_targets(Interval time, Index stream);
   [[nodiscard]] Index ended_at(Ns time, Index device) const;
-  [[nodiscard]] Ns measured_ready(Index activity) const;
   [[nodiscard]] Index presumed_target(Index activity) const;
   // The recorded times, as a fix changes them.
   [[nodiscard]] std::pair<double, double> gap_and_cost(Step const& step, Fix const& fix) const;
   [[nodiscard]] double device_ns(std::size_t activity, Fix const& fix) const;
   [[nodiscard]] static bool is_divided(Work const& work, Fix const& fix);
+  /// Whether a kernel begins beside one that fills the device.
+  [[nodiscard]] static bool finds_room(Work const& work, Fix const& fix) {
+    return fix.shares_sms || (work.sms > 0 && work.filled_sms <= fix.room_sms);
+  }
   [[nodiscard]] int sms_of(std::size_t activity, Fix const& fix) const;
   [[nodiscard]] double least_ns(Fix const& fix) const;
   [[nodiscard]] bool is_inside(Index activity) const { return places_[activity] != kNone; }
@@ -149,6 +179,7 @@ class Replay {
   std::vector<std::vector<Index>> by_end_;  ///< of each device, its activities
   std::vector<Index> round_of_stream_;      ///< of each stream, the last call that it was seen for
   Index round_ = 0;
+  std::vector<bool> assumes_bus_;     ///< of each device, whether its rate is that of the bus
   std::vector<double> pinned_rates_;  ///< of each device, bytes per ns
   /// The copies that a device was seen to run at once, at least 1: of each device, by direction.
   std::vector<std::array<int, kDirections>> engines_;

@@ -9,8 +9,10 @@
 #include "overlap/find/host.hpp"
 #include "overlap/find/notes.hpp"
 #include "overlap/find/program.hpp"
-#include "overlap/find/replay.hpp"
+#include "overlap/find/shared_streams.hpp"
 #include "overlap/find/words.hpp"
+#include "overlap/predict/further_gains.hpp"
+#include "overlap/predict/predict.hpp"
 #include "overlap/recording/duration_text.hpp"
 
 #include <fmt/format.h>
@@ -56,66 +58,8 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   return window;
 }
 
-/// A fix gains something if it is at least the window divided by this.
-constexpr Ns kLeastGain = 100;
-/// Likewise, of leaving out waits that the program may need.
-constexpr Ns kLeastChainGain = 50;
-
 /// From which error on a replay without a fix has a note.
 constexpr double kNotedError = 0.1;
-
-/// Whether the fix of a cause only lets the host issue work earlier.
-bool is_of_host(Cause cause) {
-  switch (cause) {
-    case Cause::recording_overhead:
-    case Cause::lazy_loading:
-    case Cause::driver_allocation:
-    case Cause::host_synchronization:
-    case Cause::queue_is_full:
-    case Cause::launch_bound:
-    case Cause::host_busy:
-      return true;
-    default:
-      return false;
-  }
-}
-
-/// Widens the range of a prediction, for a reason.
-void widen(Prediction& prediction, Ns least, Ns most, std::string const& why) {
-  if (!prediction.range) {
-    prediction.range = {prediction.after, prediction.after, why};
-  } else {
-    prediction.range->why += " " + why;
-  }
-  prediction.range->least = std::min(prediction.range->least, least);
-  prediction.range->most = std::max(prediction.range->most, most);
-}
-
-/// Bounds what fixes of the host gain where the recording lacks the waits of streams: work that a
-/// replay overlaps may have to wait, so that nothing but the lost time is gained for sure.
-void bound_gains(Report& report, Program const& program) {
-  if (!program.may_lack_waits()) {
-    return;
-  }
-  auto const window = report.window.length();
-  Ns gained = 0;
-  bool is_bounded = false;
-  for (auto& finding : report.findings) {
-    auto& prediction = finding.prediction;
-    auto const least = window - std::min(finding.lost, window);
-    if (prediction && is_of_host(finding.cause) && prediction->after < least &&
-        has_several_streams(program, finding.device, report.window)) {
-      widen(*prediction, prediction->after, least, unknown_waits_text());
-      prediction->after = least;
-      is_bounded = true;
-    }
-    gained += prediction ? window - prediction->after : 0;
-  }
-  if (is_bounded && report.together) {
-    auto& together = *report.together;
-    together.after = std::max(together.after, window - std::min(gained, window));
-  }
-}
 
 /// Notes how far the replay without a fix is from the recorded window.
 void judge_replay(Report& report) {
@@ -126,151 +70,6 @@ void judge_replay(Report& report) {
   if (predicts && check.error() >= kNotedError) {
     report.notes.push_back(replay_text(check));
   }
-}
-
-/// Predicts the window after the fix of each finding, and returns whether each has something to
-/// gain, alone or beside the fixes of the others.
-std::vector<bool> predict(Report& report,
-                          Program const& program,
-                          Host const& host,
-                          Collectives const& collectives,
-                          std::span<Ledger const> ledgers) {
-  std::vector<bool> gains(report.findings.size(), true);
-  if (report.findings.empty()) {
-    return gains;
-  }
-  Replay const replay(program, host, collectives, report.window);
-  Holds const holds(program, collectives);
-  double const before = replay.run({}).makespan_ns;
-  if (before <= 0) {
-    return gains;
-  }
-  report.replay = ReplayCheck{replay.recorded_ns(), static_cast<Ns>(before)};
-  if (!report.replay->is_trusted()) {
-    return gains;
-  }
-  auto const window = report.window.length();
-  auto const scaled = [&](Replayed const& fixed, double without) {
-    double const ratio = std::min(std::max(fixed.makespan_ns, fixed.least_ns) / without, 1.0);
-    return static_cast<Ns>(ratio * static_cast<double>(window));
-  };
-  auto const after = [&](Fix const& fix) { return scaled(replay.run(fix), before); };
-  // Kernels that leave room on the multiprocessors may run beside each other at full speed.
-  Fix room;
-  room.leaves_room = true;
-  std::optional<double> before_with_room;
-  auto const after_with_room = [&](Fix fix) {
-    if (!before_with_room) {
-      before_with_room = replay.run(room).makespan_ns;
-    }
-    fix.add(room);
-    return scaled(replay.run(fix), *before_with_room);
-  };
-  Fix all;
-  int fixes = 0;
-  std::vector<std::optional<Fix>> own(report.findings.size());
-  for (std::size_t i = 0; i < report.findings.size(); ++i) {
-    auto& finding = report.findings[i];
-    std::size_t place = 0;
-    while (report.devices[place].device != finding.device) {
-      ++place;
-    }
-    auto fix = fix_of(program, host, holds, finding.cause, sum_of(ledgers[place], finding.cause));
-    if (finding.cause == Cause::bandwidth_shared) {
-      auto const least = std::max<Ns>(window - finding.lost, 0);
-      finding.prediction =
-          Prediction{window, least, PredictedRange{least, window, range_text(finding.cause)}};
-    }
-    if (!fix) {
-      continue;
-    }
-    finding.prediction = Prediction{window, after(*fix)};
-    auto& prediction = *finding.prediction;
-    if (finding.cause == Cause::true_dependency) {
-      // The fix is to leave out waits, which the program may need.
-      prediction.range = {prediction.after, window, range_text(finding.cause)};
-      prediction.after = window;
-      continue;
-    }
-    all.add(*fix);
-    own[i] = fix;
-    ++fixes;
-    if (finding.cause == Cause::multiprocessors_full) {
-      Fix beside;
-      beside.shares_sms = true;  // a small kernel may find room beside a large one
-      fix->divides_all = true;
-      auto const best = std::min({after(*fix), after(beside), prediction.after});
-      prediction.range = {best, window, range_text(finding.cause)};
-    } else if (finding.cause == Cause::false_dependency && !program.recording().has_dependencies) {
-      prediction.range = {
-          std::min(prediction.after, after_with_room(*fix)), window, range_text(finding.cause)};
-    } else if (finding.cause == Cause::launch_bound) {
-      auto fused = *fix;
-      fused.fused = true;
-      fix->begins_as_late = true;
-      prediction.range = {std::min(after(fused), prediction.after),
-                          std::max(after(*fix), prediction.after),
-                          range_text(finding.cause)};
-    } else if (finding.cause == Cause::short_kernels) {
-      auto fused = *fix;
-      fused.fused = true;
-      prediction.range = {
-          std::min(after(fused), prediction.after), prediction.after, range_text(finding.cause)};
-    } else if (auto const best = after_with_room(*fix); best < prediction.after) {
-      prediction.range = {best, prediction.after, room_text()};
-    }
-  }
-  if (fixes > 1) {
-    report.together = Prediction{window, after(all)};
-  }
-  bound_gains(report, program);
-  if (program.may_lack_waits()) {
-    // Work that seems to have waited for other work may have begun then for another reason.
-    for (std::size_t i = 0; i < report.findings.size(); ++i) {
-      auto& prediction = report.findings[i].prediction;
-      if (prediction && own[i] && !is_of_host(report.findings[i].cause)) {
-        own[i]->presumes_no_waits = true;
-        auto const least = after(*own[i]);
-        own[i]->presumes_no_waits = false;
-        if (least < prediction->after - window / kLeastGain) {
-          widen(*prediction, least, prediction->after, unknown_waits_text());
-        }
-      }
-    }
-  }
-  for (auto& finding : report.findings) {
-    if (finding.prediction && finding.prediction->range &&
-        finding.prediction->range->most - finding.prediction->range->least < window / 100) {
-      finding.prediction->range.reset();
-    }
-  }
-  for (std::size_t i = 0; i < report.findings.size(); ++i) {
-    auto const& prediction = report.findings[i].prediction;
-    auto const is_chain = report.findings[i].cause == Cause::true_dependency;
-    if (!prediction || (!own[i] && !is_chain)) {
-      gains[i] = !is_chain;
-      continue;
-    }
-    if (report.findings[i].cause == Cause::priority_cannot_help ||
-        (report.findings[i].cause == Cause::one_stream_two_roles &&
-         program.recording().has_dependencies)) {
-      // Urgent work ends earlier, if nothing else does; a role is more than what was held.
-      continue;
-    }
-    auto const least = prediction->range ? prediction->range->least : prediction->after;
-    gains[i] = least < window - window / (is_chain ? kLeastChainGain : kLeastGain);
-    if (!gains[i] && fixes > 1 && own[i]) {
-      // Another cause may hide what this one would gain.
-      Fix others;
-      for (std::size_t j = 0; j < own.size(); ++j) {
-        if (j != i && own[j]) {
-          others.add(*own[j]);
-        }
-      }
-      gains[i] = report.together->after < after(others) - window / kLeastGain;
-    }
-  }
-  return gains;
 }
 
 /// Returns the time of a finding in which one activity ran.
@@ -291,6 +90,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   Report report;
   report.window = window_of(recording, options);
   Host const host(program);
+  SharedStreams const shared(program, host);
   LeastShares const least{.any = options.least_share};
   std::vector<Ledger> ledgers;
   std::vector<CauseSet> harmless(recording.devices.size(), CauseSet{});
@@ -307,7 +107,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
         continue;
       }
       ledgers.push_back(
-          account(program, host, collectives, device, report.window, harmless[device]));
+          account(program, host, collectives, shared, device, report.window, harmless[device]));
       auto& ledger = ledgers.back();
       ledger.put(Cause::bandwidth_shared,
                  find_shared_bandwidth(program, collectives, ledger, device, report.window));
@@ -322,7 +122,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
       std::ranges::move(found, std::back_inserter(report.findings));
     }
     sort_findings(report.findings);
-    auto const gains = predict(report, program, host, collectives, ledgers);
+    auto const gains = predict(report, program, host, collectives, shared, ledgers);
     std::vector<Finding> kept;
     for (std::size_t i = 0; i < gains.size(); ++i) {
       auto& finding = report.findings[i];
@@ -360,6 +160,7 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     }
   }
   add_notes(report, program, host, ledgers);
+  note_further_gains(report, program, host, collectives, shared, ledgers);
   if (!options.window && options.windows.empty()) {
     add_note_of_start(report);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlap/find/replay.hpp"
+#include "overlap/predict/replay.hpp"
 
 #include "overlap/find/tolerances.hpp"
 #include "overlap/recording/occupancy.hpp"
@@ -117,6 +117,7 @@ void Replay::find_pinned_rates() {
   }
   for (std::size_t d = 0; d < rates.size(); ++d) {
     auto& own = rates[d];
+    assumes_bus_.push_back(own.empty());
     if (own.empty()) {
       pinned_rates_.push_back(bus_bytes_per_ns(recording.devices[d]));
       continue;
@@ -125,6 +126,10 @@ void Replay::find_pinned_rates() {
     std::ranges::nth_element(own, middle);
     pinned_rates_.push_back(*middle);
   }
+}
+
+bool Replay::assumes_bus(std::unordered_set<Index> const& copies) const {
+  return std::ranges::any_of(copies, [&](Index i) { return assumes_bus_[program_.device_of(i)]; });
 }
 
 /// Takes the calls that issue the window's activities, and all others of their time.
@@ -306,20 +311,6 @@ void Replay::find_targets(Step& step) {
   }
 }
 
-/// Returns when an activity could have begun but for what the device ran.
-Ns Replay::measured_ready(Index activity) const {
-  Ns ready = program_.issued(activity);
-  if (auto const before = program_.previous(activity); before != kNone) {
-    ready = std::max(ready, program_.activity(before).time.end);
-  }
-  for (auto const& wait : program_.waits_of(activity)) {
-    if (wait.target != kNone) {
-      ready = std::max(ready, program_.activity(wait.target).time.end);
-    }
-  }
-  return ready;
-}
-
 /// Returns what an activity seems to have waited for where the recording does not tell for what
 /// streams waited: the host made such a wait since it called for the activity before in the stream,
 /// and this one began when work of another stream ended, long after it could. kNone otherwise.
@@ -330,7 +321,7 @@ Index Replay::presumed_target(Index activity) const {
   auto const since = before == kNone ? start_ : program_.called(before);
   auto const wait = std::ranges::upper_bound(unknown_waits_, since);
   if (wait == unknown_waits_.end() || *wait > program_.called(activity) ||
-      begin - measured_ready(activity) <= close) {
+      begin - program_.ready(activity) <= close) {
     return kNone;
   }
   return ended_at(begin, program_.device_of(activity));
@@ -393,7 +384,7 @@ void Replay::take_work() {
     if (inside.length() < activity.time.length()) {
       work.device_ns = std::min(work.device_ns, inside.length());
     }
-    auto const ready = std::max(measured_ready(i), window_.begin);
+    auto const ready = std::max(program_.ready(i), window_.begin);
     auto const delay = std::max<Ns>(inside.begin - ready, 0);
     // A long delay until the device had room or ended something is due to that, which the replay
     // repeats. A copy that goes on holds nothing of other kinds.

@@ -199,9 +199,11 @@ std::vector<std::string> failures_of(Explained const& explained,
   for (auto const& finding : report.findings) {
     auto lost = finding.lost;
     if (auto const& prediction = finding.prediction) {
-      // What cannot be gained even in the best case is not lost.
-      auto const least = prediction->range ? prediction->range->least : prediction->after;
-      lost = std::min(lost, prediction->before - least);
+      // What cannot be gained even in the best case is not lost, and of a guess what is not
+      // certain.
+      auto const& range = prediction->range;
+      auto const after = !range ? prediction->after : finding.is_guess ? range->most : range->least;
+      lost = std::min(lost, std::max<std::int64_t>(prediction->before - after, 0));
     }
     double const share = window == 0 ? 0 : static_cast<double>(lost) / static_cast<double>(window);
     bool const fails = lost > 0 && std::ranges::any_of(conditions, [&](FailOn const& condition) {

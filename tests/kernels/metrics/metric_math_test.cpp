@@ -2,6 +2,7 @@
 #include "metrics/metric_math.hpp"
 
 #include "kernels/kernel_fixture.hpp"
+#include "metrics/bucket_map.hpp"
 
 #include <gtest/gtest.h>
 

@@ -90,6 +90,10 @@ TEST(OverlapChoices, chains_of_work_fail_if_they_are_named) {
   EXPECT_EQ(failures("any").size(), 0U);
   chain.cause = Cause::copy_engine;
   EXPECT_EQ(failures("any").size(), 1U);
+  chain.is_guess = true;
+  EXPECT_EQ(failures("any").size(), 0U) << "only what is certain counts";
+  chain.prediction->range->most = 90'000;
+  EXPECT_THAT(failures("any"), ElementsAre(HasSubstr("lost 10% of the window")));
   chain.prediction = Prediction{100'000, 100'000, {}};
   EXPECT_EQ(failures("any").size(), 0U);
 }

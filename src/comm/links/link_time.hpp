@@ -35,7 +35,7 @@ struct LinkFit {
 
 /// Returns the line with the smallest sum of squared relative errors, whose latency is not
 /// negative. If the times do not grow with the bytes, the bandwidth is that of the largest number
-/// of bytes. There must be a time, and all numbers must be more than 0.
+/// of bytes. Two of the numbers of bytes must differ, and all numbers must be more than 0.
 [[nodiscard]] LinkFit fit_link(std::vector<TimedBytes> const& times);
 
 }  // namespace msstream::comm::detail

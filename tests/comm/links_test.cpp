@@ -10,6 +10,8 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -140,15 +142,15 @@ TEST(CollectiveTime, nonsense_is_refused_by_name) {
   EXPECT_THAT(refusal_of_links([](Links& links) { links.multiprocessors = -1; }),
               HasSubstr("multiprocessors: expected 0 or more, found -1"));
   EXPECT_THAT(refusal_of_links([&](Links& links) { links.inside[kind].bytes_per_ns = -3; }),
-              HasSubstr("inside.all_reduce.bytes_per_ns: expected more than 0, found -3"));
+              HasSubstr("inside.all_reduce.bytes_per_ns: expected 1e-09 to 1000000000, found -3"));
   EXPECT_THAT(refusal_of_links([&](Links& links) { links.between[kind].bytes_per_ns = 0; }),
-              HasSubstr("between.all_reduce.bytes_per_ns: expected more than 0, found 0"));
+              HasSubstr("between.all_reduce.bytes_per_ns: expected 1e-09 to 1000000000, found 0"));
   EXPECT_THAT(refusal_of_links([&](Links& links) { links.between[kind].latency_ns = -1; }),
-              HasSubstr("between.all_reduce.latency_ns: expected 0 or more, found -1"));
+              HasSubstr("between.all_reduce.latency_ns: expected 0 to 1e+18, found -1"));
   EXPECT_THAT(refusal_of_links([&](Links& links) {
                 links.inside[kind].step_ns = std::numeric_limits<double>::quiet_NaN();
               }),
-              HasSubstr("inside.all_reduce.step_ns: expected 0 or more, found nan"));
+              HasSubstr("inside.all_reduce.step_ns: expected 0 to 1e+18, found nan"));
   EXPECT_THAT(refusal_of_links([&](Links& links) { links.between.erase(kind); }),
               HasSubstr("between: no speed of all_reduce"));
   EXPECT_THAT(refusal_of_links([&](Links& links) { links.inside[CollectiveKind::barrier] = {}; }),
@@ -199,7 +201,32 @@ TEST_F(LinksFile, that_is_wrong_is_refused_with_its_field) {
   EXPECT_THAT(
       refusal_of(begin +
                  R"("inside": {"send": {"latency_ns": 1, "step_ns": 1, "bytes_per_ns": -1}}})"),
-      HasSubstr("inside.send.bytes_per_ns: expected more than 0, found -1"));
+      HasSubstr("inside.send.bytes_per_ns: expected 1e-09 to 1000000000, found -1"));
+  std::string const named = begin.substr(0, begin.find(R"("ranks_per_node")"));
+  for (auto const* const found : {"0", "-1", "1000001", "8.0"}) {
+    EXPECT_THAT(refusal_of(named + R"("ranks_per_node": )" + found + R"(, "inside": {}})"),
+                HasSubstr("ranks_per_node: expected a whole number from 1 to 1000000, found " +
+                          std::string(found)));
+  }
+  std::string const send = R"("send": {"latency_ns": 1, "step_ns": 1, "bytes_per_ns": 1})";
+  EXPECT_THAT(refusal_of(begin + R"("inside": {)" + send + ", " + send + "}}"),
+              HasSubstr("links.json: the field 'send' occurs twice in an object"));
+  EXPECT_THAT(refusal_of(begin + R"("ranks_per_node": 8, "inside": {}})"),
+              HasSubstr("the field 'ranks_per_node' occurs twice in an object"));
+}
+
+TEST(CollectiveTime, no_accepted_links_take_a_time_without_end) {
+  for (auto const kind : kLinkKinds) {
+    for (int const per_node : {1, 1'000'000}) {
+      Links links{.ranks_per_node = per_node};
+      links.inside[kind] = {.latency_ns = 1e18, .step_ns = 1e18, .bytes_per_ns = 1e-9};
+      links.between = links.inside;
+      EXPECT_TRUE(std::isfinite(collective_ns(links, kind, 1e24, 1'000'000))) << name_of(kind);
+      links.inside[kind].bytes_per_ns = 1e-320;
+      EXPECT_THAT(message_of<std::invalid_argument>([&] { comm::require_links(links); }),
+                  HasSubstr("bytes_per_ns: expected 1e-09 to 1000000000, found"));
+    }
+  }
 }
 
 TEST(LinkFit, finds_the_line_and_never_a_negative_latency) {

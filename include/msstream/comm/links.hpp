@@ -35,9 +35,9 @@ struct Links {
   friend bool operator==(Links const&, Links const&) = default;
 };
 
-/// Throws std::invalid_argument for links that no machine has: ranks per node below 1, a latency
-/// or step that is negative or not finite, a bandwidth that is not more than 0, a number of
-/// multiprocessors below 0. The message names the field, such as
+/// Throws std::invalid_argument for links that no machine has: ranks per node outside 1 to
+/// 1,000,000, a latency or step outside 0 to 1e18 ns, a bandwidth outside 1e-9 to 1e9 bytes per ns,
+/// a number of multiprocessors below 0. The message names the field, such as
 /// `between.all_reduce.bytes_per_ns`.
 void require_links(Links const& links);
 
@@ -60,7 +60,8 @@ void require_links(Links const& links);
 /// all_to_all it is a message to each other rank.
 ///
 /// Throws what require_links() throws, and std::invalid_argument for ranks outside 1 to 1,000,000,
-/// for several nodes that are not full, and for a kind without a speed.
+/// for bytes outside 0 to 1e24, for several nodes that are not full, and for a kind without a
+/// speed.
 [[nodiscard]] double collective_ns(Links const& links,
                                    CollectiveKind kind,
                                    double bytes,

@@ -90,7 +90,11 @@ TEST(CollectiveTime, between_nodes_the_slower_of_both_links_counts) {
   EXPECT_EQ(time_of(CollectiveKind::all_to_all, 1600, 16),
             (std::vector<double>{3 * 10 + 1000 + 11 * 200, 1200}));
   EXPECT_EQ(time_of(CollectiveKind::broadcast, 1600, 16),
-            (std::vector<double>{3 * 10 + 1000 + 200, 400}));
+            (std::vector<double>{12 * 10 + 1000 + 2 * 200, 400}));
+  EXPECT_EQ(time_of(CollectiveKind::barrier, 0, 16), (std::vector<double>{3 * 10 + 1000 + 200, 0}));
+  // Three nodes have two levels, as four.
+  EXPECT_EQ(time_of(CollectiveKind::all_reduce, 0, 12),
+            (std::vector<double>{3 * 10 + 1000 + 200, 0}));
   EXPECT_EQ(time_of(CollectiveKind::receive, 1600, 16), (std::vector<double>{1000, 1600}));
   // Where the network of a node is faster than what connects its ranks, the latter counts.
   auto links = round_links();

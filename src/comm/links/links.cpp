@@ -87,6 +87,7 @@ struct Steps {
   double between;
 };
 
+/// Returns the logarithm, rounded up.
 double log2_of(double count) {
   return std::bit_width(static_cast<unsigned>(count) - 1U);
 }
@@ -95,6 +96,7 @@ Steps steps_of(CollectiveKind kind, Size const& size) {
   switch (kind) {
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
+    case CollectiveKind::broadcast:
       return {size.nodes * (size.per_node - 1), size.nodes - 1};
     case CollectiveKind::all_to_all:
     case CollectiveKind::all_to_all_counted:
@@ -103,7 +105,6 @@ Steps steps_of(CollectiveKind kind, Size const& size) {
     case CollectiveKind::receive:
       return size.nodes > 1 ? Steps{0, 1} : Steps{1, 0};
     case CollectiveKind::all_reduce:
-    case CollectiveKind::broadcast:
     case CollectiveKind::barrier:
       break;
   }

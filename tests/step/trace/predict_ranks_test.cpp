@@ -250,6 +250,11 @@ TEST(PredictRanks, nonsense_is_refused_by_name) {
                                  model.fixed_ns = std::numeric_limits<double>::infinity();
                                })),
               HasSubstr("fixed_ns of inf"));
+  EXPECT_THAT(
+      refusal_of_ranks(trace, round_node(), with([](auto& model) {
+                         model.fixed = {"optimizer/*", "*/optimiser/*"};
+                       })),
+      HasSubstr("fixed[1], '*/optimiser/*', matches none of the 5 operations of the trace"));
   auto links = round_node();
   links.inside[CollectiveKind::all_to_all].bytes_per_ns = -1;
   EXPECT_THAT(refusal_of_ranks(trace, links, round_ranks(2)),

@@ -243,6 +243,9 @@ TEST(LinkFit, finds_the_line_and_never_a_negative_latency) {
   auto const falling = comm::detail::fit_link({{1000, 100}, {10000, 50}});
   EXPECT_GE(falling.latency_ns, 0);
   EXPECT_DOUBLE_EQ(falling.bytes_per_ns, 200);
+  auto const flat = comm::detail::fit_link({{1000, 100}, {4000, 100 + 1e-9}});
+  EXPECT_NEAR(flat.latency_ns, 100, 1e-6);
+  EXPECT_EQ(flat.bytes_per_ns, 1e9) << "the most that links have";
 }
 
 template <class R>

@@ -17,7 +17,6 @@ constexpr int kMostRanks = 1'000'000;
 // With these, no time of a collective is too large for a double.
 constexpr double kMostNs = 1e18;
 constexpr double kLeastBytesPerNs = 1e-9;
-constexpr double kMostBytesPerNs = 1e9;
 constexpr double kMostGiven = 1e24;
 
 /// Returns the kind whose speed a collective has.
@@ -54,12 +53,12 @@ void require_speeds(Links::Speeds const& speeds, char const* level) {
             name_of(kind),
             kMostNs,
             speed.step_ns);
-    require(speed.bytes_per_ns >= kLeastBytesPerNs && speed.bytes_per_ns <= kMostBytesPerNs,
+    require(speed.bytes_per_ns >= kLeastBytesPerNs && speed.bytes_per_ns <= detail::kMostBytesPerNs,
             "links: {}.{}.bytes_per_ns: expected {} to {}, found {}",
             level,
             name_of(kind),
             kLeastBytesPerNs,
-            kMostBytesPerNs,
+            detail::kMostBytesPerNs,
             speed.bytes_per_ns);
   }
 }

@@ -51,7 +51,7 @@ LinkFit fit_link(std::vector<TimedBytes> const& times) {
         times.begin(), times.end(), [](auto const& a, auto const& b) { return a.bytes < b.bytes; });
     return {std::max(latency, 0.0), largest->bytes / largest->ns};
   }
-  return {latency, 1 / slope};
+  return {latency, std::min(1 / slope, kMostBytesPerNs)};
 }
 
 namespace {

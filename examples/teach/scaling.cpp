@@ -21,10 +21,10 @@ using Kind = ms::comm::CollectiveKind;
 namespace {
 
 /// Nodes of eight H200. Measured, on two: the bandwidths inside a node and the latency of a call,
-/// 16 us. Assumed: what more ranks add.
+/// 16 us. docs/scaling.md tells where the others are from.
 ms::comm::Links h200_nodes() {
   ms::comm::Links links{.ranks_per_node = 8, .multiprocessors = 16};
-  links.inside = {{Kind::all_reduce, {.latency_ns = 16'000, .step_ns = 2'400, .bytes_per_ns = 300}},
+  links.inside = {{Kind::all_reduce, {.latency_ns = 16'000, .step_ns = 2'500, .bytes_per_ns = 300}},
                   {Kind::all_gather, {.latency_ns = 16'000, .step_ns = 1'900, .bytes_per_ns = 258}},
                   {Kind::all_to_all, {.latency_ns = 16'000, .step_ns = 200, .bytes_per_ns = 282}}};
   links.between = {
@@ -33,6 +33,8 @@ ms::comm::Links h200_nodes() {
       {Kind::all_to_all, {.latency_ns = 18'000, .step_ns = 500, .bytes_per_ns = 45}}};
   return links;
 }
+
+constexpr double kGapNs = 500;  ///< ms::StepModel::in_stream_ns
 
 /// A step of one rank: operations of equal time on the default group, between collectives.
 class Step {
@@ -78,7 +80,6 @@ class Step {
   }
 
  private:
-  static constexpr double kGapNs = 500;  // ms::StepModel::in_stream_ns
   static constexpr std::size_t kComputed = 0;
 
   void add(ms::StepTrace::Operation operation, double ns) {
@@ -145,16 +146,10 @@ ms::StepTrace tables_on_every_rank() {
 }
 
 double step_ns(ms::StepTrace const& trace,
-               int ranks,
-               double rows = 1,
+               ms::RanksModel model,
                ms::comm::Links const& links = h200_nodes()) {
-  return predict(trace,
-                 links,
-                 {.ranks = ranks,
-                  .rows = rows,
-                  .fixed = {"update of weights"},
-                  .step = {.launch = ms::StepModel::Launch::graph}})
-      .step_ns;
+  model.step.launch = ms::StepModel::Launch::graph;
+  return predict(trace, links, model).step_ns;
 }
 
 /// Returns the two cells of a step and its efficiency.
@@ -172,12 +167,16 @@ void print_steps() {
   auto const ahead = tables_in_parts(true);
   auto const on_every_rank = tables_on_every_rank();
   constexpr double kRows = 65'536 / 4096.0;  // of the batch, as a multiple of the traced one
-  double const alone = step_ns(in_parts, 1, kRows);
+  auto const of_batch = [&](int ranks) {
+    return step_ns(in_parts,
+                   {.ranks = ranks, .rows = kRows / ranks, .fixed = {"update of weights"}});
+  };
+  double const alone = of_batch(1);
   for (int const ranks : {2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
-    double const parts = step_ns(in_parts, ranks);
-    double const with_ids_ahead = step_ns(ahead, ranks);
-    double const strong = step_ns(in_parts, ranks, kRows / ranks);
-    double const every = step_ns(on_every_rank, ranks);
+    double const parts = step_ns(in_parts, {.ranks = ranks});
+    double const with_ids_ahead = step_ns(ahead, {.ranks = ranks});
+    double const strong = of_batch(ranks);
+    double const every = step_ns(on_every_rank, {.ranks = ranks});
     std::cout << fmt::format("| {} | {} {} {} {}\n",
                              ranks,
                              cells(parts, kTablesNs / parts),
@@ -189,15 +188,16 @@ void print_steps() {
 
 void print_sensitivity() {
   auto const trace = tables_in_parts(false);
-  auto const print = [&](char const* name, ms::comm::Links const& links) {
-    auto const row = [&](int ranks) {
-      auto const ns = step_ns(trace, ranks, 1, links);
-      return cells(ns, kTablesNs / ns);
-    };
-    std::cout << fmt::format("| {} | {} {}\n", name, row(64), row(1024));
-  };
-  std::cout << "| assumption | 64 GPUs, ms | weak | 1,024 GPUs, ms | weak |\n"
-               "| --- | ---: | ---: | ---: | ---: |\n";
+  auto const print =
+      [&](char const* name, ms::comm::Links const& links, ms::StepModel const& step = {}) {
+        auto const row = [&](int ranks) {
+          auto const ns = step_ns(trace, {.ranks = ranks, .step = step}, links);
+          return cells(ns, kTablesNs / ns);
+        };
+        std::cout << fmt::format("| {} | {} {} {}\n", name, row(2), row(64), row(1024));
+      };
+  std::cout << "| assumption | 2 GPUs, ms | weak | 64 GPUs, ms | weak | 1,024 GPUs, ms | weak |\n"
+               "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
   print("as above", h200_nodes());
   auto links = h200_nodes();
   links.between[Kind::all_to_all].bytes_per_ns /= 2;
@@ -211,6 +211,16 @@ void print_sensitivity() {
   links = h200_nodes();
   links.ranks_per_node = 1;
   print("no NVLink: a GPU a node", links);
+  links = h200_nodes();
+  for (auto* const speeds : {&links.inside, &links.between}) {
+    for (auto& [kind, speed] : *speeds) {
+      speed.latency_ns *= 2;
+    }
+  }
+  print("calls take twice as long, inside nodes and between", links);
+  print("a change of stream in the graph takes 0.5 µs in place of 9",
+        h200_nodes(),
+        {.across_streams_ns = kGapNs});
 }
 
 }  // namespace

@@ -309,6 +309,7 @@ void detail::AnyTape::clear() {
   state_->reads.clear();
   state_->recorded_reads = 0;
   state_->is_reduced = false;
+  state_->kept.reset();
   state_->gradients.clear();
   state_->taken.clear();
   state_->row_gradients.clear();

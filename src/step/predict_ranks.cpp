@@ -44,6 +44,17 @@ void check(StepTrace const& trace, comm::Links const& links, RanksModel const& m
           model.rows);
   require(is_time(model.fixed_ns), "predict: fixed_ns of {}; expected 0 or more", model.fixed_ns);
   require(is_time(model.skew_ns), "predict: skew_ns of {}; expected 0 or more", model.skew_ns);
+  for (std::size_t i = 0; i < model.fixed.size(); ++i) {
+    require(std::ranges::any_of(trace.operations(),
+                                [&](auto const& operation) {
+                                  return detail::matches_pattern(model.fixed[i], operation.name);
+                                }),
+            "predict: fixed[{}], '{}', matches none of the {} operations of the trace; expected "
+            "names of operations",
+            i,
+            model.fixed[i],
+            trace.operations().size());
+  }
   bool any = false;
   for (std::size_t i = 0; i < trace.operations().size(); ++i) {
     auto const& operation = trace.operations()[i];

@@ -103,8 +103,17 @@ struct TapeState {
   /// std::logic_error if a lookup was made in a view whose rows are not rows of the table.
   [[nodiscard]] std::vector<LookupOfTable> lookups_of(AnyTensor const& table) const;
 
+  /// Returns what expires when the gradients are dropped: with clear() or with the tape.
+  [[nodiscard]] std::weak_ptr<void const> while_kept() {
+    if (kept == nullptr) {
+      kept = std::make_shared<char>();
+    }
+    return kept;
+  }
+
   std::shared_ptr<DeviceState> device;
-  std::int64_t backward_count = 0;  ///< the number of backward() calls since clear()
+  std::shared_ptr<void const> kept;  ///< null until while_kept() is called after clear()
+  std::int64_t backward_count = 0;   ///< the number of backward() calls since clear()
   std::vector<Node> nodes;
   std::vector<MemoryRange> reads;  ///< the noted inputs of all operations, in their order
   std::size_t recorded_reads = 0;  ///< the number of reads of operations that are recorded

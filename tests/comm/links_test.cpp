@@ -7,8 +7,11 @@
 #include <msstream/comm/links.hpp>
 #include <msstream/comm/measure_links.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -87,7 +90,11 @@ TEST(CollectiveTime, between_nodes_the_slower_of_both_links_counts) {
   EXPECT_EQ(time_of(CollectiveKind::all_to_all, 1600, 16),
             (std::vector<double>{3 * 10 + 1000 + 11 * 200, 1200}));
   EXPECT_EQ(time_of(CollectiveKind::broadcast, 1600, 16),
-            (std::vector<double>{3 * 10 + 1000 + 200, 400}));
+            (std::vector<double>{12 * 10 + 1000 + 2 * 200, 400}));
+  EXPECT_EQ(time_of(CollectiveKind::barrier, 0, 16), (std::vector<double>{3 * 10 + 1000 + 200, 0}));
+  // Three nodes have two levels, as four.
+  EXPECT_EQ(time_of(CollectiveKind::all_reduce, 0, 12),
+            (std::vector<double>{3 * 10 + 1000 + 200, 0}));
   EXPECT_EQ(time_of(CollectiveKind::receive, 1600, 16), (std::vector<double>{1000, 1600}));
   // Where the network of a node is faster than what connects its ranks, the latter counts.
   auto links = round_links();
@@ -139,15 +146,15 @@ TEST(CollectiveTime, nonsense_is_refused_by_name) {
   EXPECT_THAT(refusal_of_links([](Links& links) { links.multiprocessors = -1; }),
               HasSubstr("multiprocessors: expected 0 or more, found -1"));
   EXPECT_THAT(refusal_of_links([&](Links& links) { links.inside[kind].bytes_per_ns = -3; }),
-              HasSubstr("inside.all_reduce.bytes_per_ns: expected more than 0, found -3"));
+              HasSubstr("inside.all_reduce.bytes_per_ns: expected 1e-09 to 1000000000, found -3"));
   EXPECT_THAT(refusal_of_links([&](Links& links) { links.between[kind].bytes_per_ns = 0; }),
-              HasSubstr("between.all_reduce.bytes_per_ns: expected more than 0, found 0"));
+              HasSubstr("between.all_reduce.bytes_per_ns: expected 1e-09 to 1000000000, found 0"));
   EXPECT_THAT(refusal_of_links([&](Links& links) { links.between[kind].latency_ns = -1; }),
-              HasSubstr("between.all_reduce.latency_ns: expected 0 or more, found -1"));
+              HasSubstr("between.all_reduce.latency_ns: expected 0 to 1e+18, found -1"));
   EXPECT_THAT(refusal_of_links([&](Links& links) {
                 links.inside[kind].step_ns = std::numeric_limits<double>::quiet_NaN();
               }),
-              HasSubstr("inside.all_reduce.step_ns: expected 0 or more, found nan"));
+              HasSubstr("inside.all_reduce.step_ns: expected 0 to 1e+18, found nan"));
   EXPECT_THAT(refusal_of_links([&](Links& links) { links.between.erase(kind); }),
               HasSubstr("between: no speed of all_reduce"));
   EXPECT_THAT(refusal_of_links([&](Links& links) { links.inside[CollectiveKind::barrier] = {}; }),
@@ -198,7 +205,32 @@ TEST_F(LinksFile, that_is_wrong_is_refused_with_its_field) {
   EXPECT_THAT(
       refusal_of(begin +
                  R"("inside": {"send": {"latency_ns": 1, "step_ns": 1, "bytes_per_ns": -1}}})"),
-      HasSubstr("inside.send.bytes_per_ns: expected more than 0, found -1"));
+      HasSubstr("inside.send.bytes_per_ns: expected 1e-09 to 1000000000, found -1"));
+  std::string const named = begin.substr(0, begin.find(R"("ranks_per_node")"));
+  for (auto const* const found : {"0", "-1", "1000001", "8.0"}) {
+    EXPECT_THAT(refusal_of(named + R"("ranks_per_node": )" + found + R"(, "inside": {}})"),
+                HasSubstr("ranks_per_node: expected a whole number from 1 to 1000000, found " +
+                          std::string(found)));
+  }
+  std::string const send = R"("send": {"latency_ns": 1, "step_ns": 1, "bytes_per_ns": 1})";
+  EXPECT_THAT(refusal_of(begin + R"("inside": {)" + send + ", " + send + "}}"),
+              HasSubstr("links.json: the field 'send' occurs twice in an object"));
+  EXPECT_THAT(refusal_of(begin + R"("ranks_per_node": 8, "inside": {}})"),
+              HasSubstr("the field 'ranks_per_node' occurs twice in an object"));
+}
+
+TEST(CollectiveTime, no_accepted_links_take_a_time_without_end) {
+  for (auto const kind : kLinkKinds) {
+    for (int const per_node : {1, 1'000'000}) {
+      Links links{.ranks_per_node = per_node};
+      links.inside[kind] = {.latency_ns = 1e18, .step_ns = 1e18, .bytes_per_ns = 1e-9};
+      links.between = links.inside;
+      EXPECT_TRUE(std::isfinite(collective_ns(links, kind, 1e24, 1'000'000))) << name_of(kind);
+      links.inside[kind].bytes_per_ns = 1e-320;
+      EXPECT_THAT(message_of<std::invalid_argument>([&] { comm::require_links(links); }),
+                  HasSubstr("bytes_per_ns: expected 1e-09 to 1000000000, found"));
+    }
+  }
 }
 
 TEST(LinkFit, finds_the_line_and_never_a_negative_latency) {
@@ -211,9 +243,9 @@ TEST(LinkFit, finds_the_line_and_never_a_negative_latency) {
   auto const falling = comm::detail::fit_link({{1000, 100}, {10000, 50}});
   EXPECT_GE(falling.latency_ns, 0);
   EXPECT_DOUBLE_EQ(falling.bytes_per_ns, 200);
-  auto const single = comm::detail::fit_link({{1000, 100}});
-  EXPECT_EQ(single.latency_ns, 0);
-  EXPECT_DOUBLE_EQ(single.bytes_per_ns, 10);
+  auto const flat = comm::detail::fit_link({{1000, 100}, {4000, 100 + 1e-9}});
+  EXPECT_NEAR(flat.latency_ns, 100, 1e-6);
+  EXPECT_EQ(flat.bytes_per_ns, 1e9) << "the most that links have";
 }
 
 template <class R>
@@ -247,16 +279,21 @@ TYPED_TEST(MeasureLinksTest, all_ranks_get_equal_speeds_of_all_kinds) {
   }
 }
 
-TEST(MeasureLinks, refuses_one_rank_and_sizes_that_are_none) {
+TEST(MeasureLinks, refuses_one_rank_and_fewer_than_two_sizes) {
   on_ranks<Host>(1, [](Rank<Host> const& rank) {
     EXPECT_THAT(
         message_of<std::invalid_argument>([&] { (void)comm::measure_links(rank.communicator); }),
         HasSubstr("communicator 'world' of one rank"));
   });
   on_ranks<Host>(2, [](Rank<Host> const& rank) {
-    EXPECT_THAT(
-        message_of<std::invalid_argument>([&] { (void)comm::measure_links(rank.communicator, 8); }),
-        HasSubstr("at most 8 bytes; expected 4096 or more"));
+    for (std::size_t const most : {8U, 4096U, 16'383U}) {
+      EXPECT_THAT(message_of<std::invalid_argument>(
+                      [&] { (void)comm::measure_links(rank.communicator, most); }),
+                  HasSubstr(fmt::format("up to {} bytes on 2 ranks, which has fewer than two; "
+                                        "expected 16384 bytes or more",
+                                        most)));
+    }
+    (void)comm::measure_links(rank.communicator, 16'384);
   });
 }
 

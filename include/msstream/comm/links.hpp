@@ -13,7 +13,7 @@ struct Links {
   /// The speed of one kind of collective between ranks that are equally far from each other.
   struct Speed {
     double latency_ns = 0;  ///< the time of a call with few bytes between two ranks
-    double step_ns = 0;     ///< what each further step adds to it: see collective_ns()
+    double step_ns = 0;     ///< what each step but the first adds: see collective_ns()
     /// The bytes that leave a rank in a ns, GB/s. The tests of NCCL call it the bus bandwidth.
     double bytes_per_ns = 0;
 
@@ -35,32 +35,36 @@ struct Links {
   friend bool operator==(Links const&, Links const&) = default;
 };
 
-/// Throws std::invalid_argument for links that no machine has: ranks per node below 1, a latency
-/// or step that is negative or not finite, a bandwidth that is not more than 0, a number of
-/// multiprocessors below 0. The message names the field, such as
+/// Throws std::invalid_argument for links that no machine has: ranks per node outside 1 to
+/// 1,000,000, a latency or step outside 0 to 1e18 ns, a bandwidth outside 1e-9 to 1e9 bytes per ns,
+/// a number of multiprocessors below 0. The message names the field, such as
 /// `between.all_reduce.bytes_per_ns`.
 void require_links(Links const& links);
 
 /// Returns the time in ns of a collective on `ranks` ranks, which come to it at once and each give
 /// `bytes`: the input, or the tensor of all_reduce and broadcast. One rank takes no time.
 ///
-/// The bytes that leave a rank are those of the algorithms that move the fewest (Thakur,
-/// Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, 2005; the
-/// bus bandwidth of nccl-tests, PERFORMANCE.md): on n ranks 2(n-1)/n of the bytes for all_reduce,
-/// (n-1)/n for reduce_scatter and all_to_all, n-1 times the bytes for all_gather, and the bytes for
-/// broadcast and send. Between m nodes of g ranks, the g ranks of a node share what crosses its
-/// border, so that a g-th of these bytes leaves through the part of the network of each; bytes
-/// move in both at once (in chunks, as NCCL moves them), and the slower of them counts. Of
-/// all_to_all, (g-1)/n of the bytes stay in the node, and (n-g)/n leave it.
+/// The bytes that leave a rank are those of a ring through all ranks (the bus bandwidth of
+/// nccl-tests, PERFORMANCE.md): on n ranks 2(n-1)/n of the bytes for all_reduce, (n-1)/n for
+/// reduce_scatter, n-1 times the bytes for all_gather, and the bytes for broadcast. Of m nodes of
+/// g ranks, as many cross the border of each node, and its g ranks share them, so that a g-th
+/// leaves through the part of the network of each. Other algorithms would send fewer between
+/// nodes. Of all_to_all, (g-1)/n of the bytes stay in the node, and (n-g)/n leave it; of send, all
+/// bytes. Bytes move inside and between nodes at once (in chunks, as NCCL moves them), and the
+/// slower of them counts.
 ///
-/// The latency is that of two ranks, of two nodes if there are several, and step_ns for each
-/// further step of the longest chain of messages, as NCCL counts them (src/graph/tuning.cc): for
-/// all_reduce, broadcast and barrier, the other ranks of a node, in a chain, and log2 of the nodes,
-/// rounded up, in a tree; for reduce_scatter and all_gather, all other ranks, in a ring. For
-/// all_to_all it is a message to each other rank.
+/// The latency depends on the steps of the longest chain of messages. In one node it is latency_ns
+/// and step_ns for each step but the first. On several nodes it is step_ns of `inside` for each
+/// step inside nodes, latency_ns of `between`, and step_ns of `between` for each step between nodes
+/// but the first. The steps are, inside and between nodes: for all_reduce and barrier g-1, in a
+/// chain, and log2 m rounded up, in a tree; for reduce_scatter, all_gather and broadcast m(g-1) and
+/// m-1, in a ring; for all_to_all g-1 and n-g, a message to each other rank; for send one. NCCL
+/// counts as much (src/graph/tuning.cc) for trees and rings, but rounds log2 m down, and has one
+/// step more for broadcast.
 ///
 /// Throws what require_links() throws, and std::invalid_argument for ranks outside 1 to 1,000,000,
-/// for several nodes that are not full, and for a kind without a speed.
+/// for bytes outside 0 to 1e24, for several nodes that are not full, and for a kind without a
+/// speed.
 [[nodiscard]] double collective_ns(Links const& links,
                                    CollectiveKind kind,
                                    double bytes,

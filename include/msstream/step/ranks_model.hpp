@@ -20,8 +20,8 @@ struct RanksModel {
   /// The part of an operation's time that does not depend on its rows, as of a kernel without work.
   /// The default was measured on one H200.
   double fixed_ns = 1790;
-  /// Names of operations whose time does not depend on the rows at all, such as updates of dense
-  /// parameters; `*` stands for any characters.
+  /// Names of operations whose time does not depend on the rows at all, such as `update_dense`, the
+  /// update of dense parameters; `*` stands for any characters. Each matches an operation.
   std::vector<std::string> fixed = {};
   /// How much later than the others the last rank begins its step.
   double skew_ns = 0;
@@ -57,8 +57,9 @@ struct RanksPrediction {
 /// the launches of the host stay.
 ///
 /// Throws what comm::collective_ns() throws, and std::invalid_argument for rows that are not
-/// more than 0, times that are negative or not finite, a trace that lacks the bytes of collectives
-/// (of an earlier version), and several ranks with a trace without collectives.
+/// more than 0, times that are negative or not finite, a pattern in `fixed` that matches no
+/// operation, a trace that lacks the bytes of collectives (of an earlier version), and several
+/// ranks with a trace without collectives.
 [[nodiscard]] RanksPrediction predict(StepTrace const& trace,
                                       comm::Links const& links,
                                       RanksModel const& model);

@@ -186,8 +186,9 @@ class ShardedTables {
   /// Asynchronous; capture-safe. Before the first step, `next` and `now` may be the same bags,
   /// which prefetches no row. A later lookup() throws std::logic_error if lookups of other bags
   /// than `now` have been played back since. Throws std::logic_error if other bags have been played
-  /// back whose update is still to come, as with micro-batches; and std::invalid_argument for ids
-  /// of other tables, and if the pooled rows of most_samples for all ranks are 2^31 floats or more.
+  /// back whose update is still to come, as with micro-batches: on a tape that has their gradients,
+  /// since no update and no clear(). Throws std::invalid_argument for ids of other tables, and if
+  /// the pooled rows of most_samples for all ranks are 2^31 floats or more.
   [[nodiscard]] ShardedIds<R> prefetch_rows(
       ShardedIds<R> const& next,
       ShardedIds<R> const& now,

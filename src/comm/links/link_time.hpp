@@ -21,6 +21,9 @@ struct CollectiveTime {
                                              double bytes,
                                              int ranks);
 
+/// The largest bandwidth of links.
+inline constexpr double kMostBytesPerNs = 1e9;
+
 /// How long it took to move some bytes.
 struct TimedBytes {
   double bytes;
@@ -35,7 +38,8 @@ struct LinkFit {
 
 /// Returns the line with the smallest sum of squared relative errors, whose latency is not
 /// negative. If the times do not grow with the bytes, the bandwidth is that of the largest number
-/// of bytes. There must be a time, and all numbers must be more than 0.
+/// of bytes; it is at most kMostBytesPerNs. Two of the numbers of bytes must differ, and all
+/// numbers must be more than 0.
 [[nodiscard]] LinkFit fit_link(std::vector<TimedBytes> const& times);
 
 }  // namespace msstream::comm::detail

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <string>
 
 namespace msstream::comm {
@@ -15,6 +14,10 @@ namespace msstream::comm {
 namespace {
 
 constexpr int kMostRanks = 1'000'000;
+// With these, no time of a collective is too large for a double.
+constexpr double kMostNs = 1e18;
+constexpr double kLeastBytesPerNs = 1e-9;
+constexpr double kMostGiven = 1e24;
 
 /// Returns the kind whose speed a collective has.
 CollectiveKind measured_as(CollectiveKind kind) {
@@ -32,26 +35,30 @@ CollectiveKind measured_as(CollectiveKind kind) {
 
 void require_speeds(Links::Speeds const& speeds, char const* level) {
   for (auto const& [kind, speed] : speeds) {
-    auto const is_time = [](double ns) { return ns >= 0 && std::isfinite(ns); };
+    auto const is_time = [](double ns) { return ns >= 0 && ns <= kMostNs; };
     require(measured_as(kind) == kind,
             "links: {}.{}: expected the speed of {} alone, which it has",
             level,
             kind == CollectiveKind::all_to_all_counted ? "all_to_all_counted" : name_of(kind),
             name_of(measured_as(kind)));
     require(is_time(speed.latency_ns),
-            "links: {}.{}.latency_ns: expected 0 or more, found {}",
+            "links: {}.{}.latency_ns: expected 0 to {}, found {}",
             level,
             name_of(kind),
+            kMostNs,
             speed.latency_ns);
     require(is_time(speed.step_ns),
-            "links: {}.{}.step_ns: expected 0 or more, found {}",
+            "links: {}.{}.step_ns: expected 0 to {}, found {}",
             level,
             name_of(kind),
+            kMostNs,
             speed.step_ns);
-    require(speed.bytes_per_ns > 0 && std::isfinite(speed.bytes_per_ns),
-            "links: {}.{}.bytes_per_ns: expected more than 0, found {}",
+    require(speed.bytes_per_ns >= kLeastBytesPerNs && speed.bytes_per_ns <= detail::kMostBytesPerNs,
+            "links: {}.{}.bytes_per_ns: expected {} to {}, found {}",
             level,
             name_of(kind),
+            kLeastBytesPerNs,
+            detail::kMostBytesPerNs,
             speed.bytes_per_ns);
   }
 }
@@ -79,6 +86,7 @@ struct Steps {
   double between;
 };
 
+/// Returns the logarithm, rounded up.
 double log2_of(double count) {
   return std::bit_width(static_cast<unsigned>(count) - 1U);
 }
@@ -87,6 +95,7 @@ Steps steps_of(CollectiveKind kind, Size const& size) {
   switch (kind) {
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
+    case CollectiveKind::broadcast:
       return {size.nodes * (size.per_node - 1), size.nodes - 1};
     case CollectiveKind::all_to_all:
     case CollectiveKind::all_to_all_counted:
@@ -95,7 +104,6 @@ Steps steps_of(CollectiveKind kind, Size const& size) {
     case CollectiveKind::receive:
       return size.nodes > 1 ? Steps{0, 1} : Steps{1, 0};
     case CollectiveKind::all_reduce:
-    case CollectiveKind::broadcast:
     case CollectiveKind::barrier:
       break;
   }
@@ -168,10 +176,11 @@ namespace detail {
 
 CollectiveTime collective_time(Links const& links, CollectiveKind kind, double bytes, int ranks) {
   require_links(links);
-  require(bytes >= 0 && std::isfinite(bytes),
-          "{} of {} bytes; expected 0 or more",
+  require(bytes >= 0 && bytes <= kMostGiven,
+          "{} of {} bytes; expected 0 to {}",
           name_of(kind),
-          bytes);
+          bytes,
+          kMostGiven);
   auto const size = size_of(links, ranks);
   if (ranks == 1) {
     return {};

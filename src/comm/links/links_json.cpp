@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace msstream::comm {
 namespace {
@@ -65,9 +66,9 @@ void require_fields(json const& object,
   return value.get<double>();
 }
 
-[[nodiscard]] int count_in(json const& value, std::string_view place) {
-  if (!value.is_number_integer() || value < 0 || value > 1'000'000) {
-    refuse(place, "a whole number from 0 to 1000000", value);
+[[nodiscard]] int count_in(json const& value, std::string_view place, int least) {
+  if (!value.is_number_integer() || value < least || value > 1'000'000) {
+    refuse(place, fmt::format("a whole number from {} to 1000000", least), value);
   }
   return value.get<int>();
 }
@@ -92,6 +93,23 @@ void require_fields(json const& object,
   return speeds;
 }
 
+/// Parses JSON. Throws std::invalid_argument for an object with two equal fields.
+[[nodiscard]] json parsed(std::string const& text) {
+  std::vector<std::set<std::string>> fields;  // of the objects that are open
+  return json::parse(text, [&](int, json::parse_event_t event, json const& value) {
+    if (event == json::parse_event_t::object_start) {
+      fields.emplace_back();
+    } else if (event == json::parse_event_t::object_end) {
+      fields.pop_back();
+    } else if (event == json::parse_event_t::key &&
+               !fields.back().insert(value.get<std::string>()).second) {
+      msstream::detail::throw_invalid_argument(
+          fmt::format("the field '{}' occurs twice in an object", value.get<std::string>()));
+    }
+    return true;
+  });
+}
+
 [[nodiscard]] Links links_in(json const& value) {
   require_fields(value,
                  "the links",
@@ -103,13 +121,13 @@ void require_fields(json const& object,
     refuse("version", std::to_string(kVersion), version);
   }
   Links links{
-      .ranks_per_node = count_in(member(value, "the links", "ranks_per_node"), "ranks_per_node"),
+      .ranks_per_node = count_in(member(value, "the links", "ranks_per_node"), "ranks_per_node", 1),
       .inside = speeds_in(member(value, "the links", "inside"), "inside")};
   if (value.contains("between")) {
     links.between = speeds_in(value["between"], "between");
   }
   if (value.contains("multiprocessors")) {
-    links.multiprocessors = count_in(value["multiprocessors"], "multiprocessors");
+    links.multiprocessors = count_in(value["multiprocessors"], "multiprocessors", 0);
   }
   require_links(links);
   return links;
@@ -149,7 +167,7 @@ void save_links(std::filesystem::path const& path, Links const& links) {
 Links load_links(std::filesystem::path const& path) {
   auto const text = msstream::detail::read_file(path, kMostBytes);
   try {
-    return links_in(json::parse(text));
+    return links_in(parsed(text));
   } catch (json::exception const& error) {
     msstream::detail::throw_invalid_argument(
         fmt::format("{}: no JSON: {}", path.string(), error.what()));

@@ -51,7 +51,7 @@ LinkFit fit_link(std::vector<TimedBytes> const& times) {
         times.begin(), times.end(), [](auto const& a, auto const& b) { return a.bytes < b.bytes; });
     return {std::max(latency, 0.0), largest->bytes / largest->ns};
   }
-  return {latency, 1 / slope};
+  return {latency, std::min(1 / slope, kMostBytesPerNs)};
 }
 
 namespace {
@@ -61,6 +61,7 @@ using nlohmann::json;
 constexpr int kCalls = 4;  ///< that are timed together
 constexpr int kRounds = 5;
 constexpr std::size_t kLeastBytes = std::size_t{4} << 10U;
+constexpr std::size_t kGrowth = 4;  ///< of a size to the next one
 
 /// Issues and times collectives of zeros on the tensors of one size.
 class Sized {
@@ -140,17 +141,23 @@ Links measure_links(AnyCommunicator const& communicator, std::size_t most_bytes)
   require(communicator.size() > 1,
           "measure_links: communicator '{}' of one rank, which has no links",
           communicator.name());
-  require(most_bytes >= kLeastBytes,
-          "measure_links: at most {} bytes; expected {} or more",
+  int const ranks = communicator.size();
+  auto const row_bytes = sizeof(float) * static_cast<std::size_t>(ranks);
+  auto const least_bytes = std::max(kLeastBytes, row_bytes);
+  // A latency and a bandwidth need the times of two sizes.
+  require(most_bytes >= kGrowth * least_bytes,
+          "measure_links: sizes from {} up to {} bytes on {} ranks, which has fewer than two; "
+          "expected {} bytes or more",
+          least_bytes,
           most_bytes,
-          kLeastBytes);
+          ranks,
+          kGrowth * least_bytes);
   constexpr CollectiveKind kKinds[] = {CollectiveKind::all_reduce,
                                        CollectiveKind::reduce_scatter,
                                        CollectiveKind::all_gather,
                                        CollectiveKind::all_to_all,
                                        CollectiveKind::broadcast,
                                        CollectiveKind::send};
-  int const ranks = communicator.size();
   // A speed of 1 says how many bytes and steps the collectives have.
   Links counted{.ranks_per_node = ranks};
   for (auto const kind : kKinds) {
@@ -159,8 +166,7 @@ Links measure_links(AnyCommunicator const& communicator, std::size_t most_bytes)
   std::vector<double> moved;
   std::vector<double> own_ns;
   std::size_t sizes = 0;
-  auto const row_bytes = sizeof(float) * static_cast<std::size_t>(ranks);
-  for (auto bytes = kLeastBytes; bytes <= most_bytes; bytes *= 4, ++sizes) {
+  for (auto bytes = least_bytes; bytes <= most_bytes; bytes *= kGrowth, ++sizes) {
     Sized const sized(communicator,
                       static_cast<std::int64_t>((bytes + row_bytes - 1) / row_bytes) * ranks);
     for (auto const kind : kKinds) {

@@ -2,6 +2,7 @@
 #include "ops/embedding/embedding_tables.hpp"
 #include "ops/embedding/table_gradient.hpp"
 #include "step/parallel/sharded_tables_state.hpp"
+#include "step/tape_state.hpp"
 
 #include <msstream/ops/matrix.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
@@ -51,7 +52,7 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
                                                                        Floats const& gradient) {
     ++*ids->backwards;
     ++*self->backwards_;
-    self->not_updated_->note(ids->backwards);
+    self->not_updated_->note(ids->backwards, playing.state().while_kept());
     if (self->distinct_) {
       self->distinct_->send_back(*self, playing, *ids->distinct, gradient, argmax, issued_at);
     } else {

@@ -12,6 +12,7 @@
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/step/sharded_tables.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -50,7 +51,8 @@ struct ExchangedIds {
 [[nodiscard]] ops::kernels::ShardBags shard_bags_of(std::int64_t tables,
                                                     ops::TableBags<AnyRuntime> const& bags);
 
-/// The lookups that have been played back since the last update of the rows.
+/// The lookups that have been played back and whose gradients an update may still apply: those
+/// since the last update, on tapes that have not dropped them.
 class NotUpdated {
  public:
   /// Returns the number of updates, which an optimizer counts from now on.
@@ -58,32 +60,35 @@ class NotUpdated {
     is_counted_ = true;
     return updates_;
   }
-  /// Notes that a lookup of bags, which their number of backwards stands for, is played back.
-  void note(std::shared_ptr<std::int64_t> const& bags) {
-    forget_updated();
-    has_several_ = has_several_ || (first_ != nullptr && first_ != bags);
-    first_ = first_ != nullptr ? first_ : bags;
+  /// Notes that a lookup of bags, which their number of backwards stands for, is played back on a
+  /// tape that keeps `gradients` as long as the gradients.
+  void note(std::shared_ptr<std::int64_t> const& bags, std::weak_ptr<void const> gradients) {
+    forget();
+    waiting_.push_back({bags, std::move(gradients)});
   }
   /// Returns whether rows wait for an update by lookups of other bags than these. False without an
   /// optimizer.
   [[nodiscard]] bool has_others_than(std::shared_ptr<std::int64_t> const& bags) {
-    forget_updated();
-    return is_counted_ && (has_several_ || (first_ != nullptr && first_ != bags));
+    forget();
+    return is_counted_ &&
+           std::ranges::any_of(waiting_, [&](auto const& lookup) { return lookup.bags != bags; });
   }
 
  private:
-  void forget_updated() {
-    if (std::exchange(seen_, *updates_) != *updates_) {
-      first_ = nullptr;
-      has_several_ = false;
-    }
+  struct Lookup {
+    std::shared_ptr<std::int64_t> bags;
+    std::weak_ptr<void const> gradients;
+  };
+  void forget() {
+    bool const is_updated = std::exchange(seen_, *updates_) != *updates_;
+    std::erase_if(waiting_,
+                  [&](auto const& lookup) { return is_updated || lookup.gradients.expired(); });
   }
 
   std::shared_ptr<std::int64_t> updates_ = std::make_shared<std::int64_t>(0);
   std::int64_t seen_ = 0;
   bool is_counted_ = false;
-  std::shared_ptr<std::int64_t> first_;  ///< of the bags that wait for an update
-  bool has_several_ = false;
+  std::vector<Lookup> waiting_;
 };
 
 /// The parts of all tables that a rank has, and the arrays in device memory by which messages are

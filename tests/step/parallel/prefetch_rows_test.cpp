@@ -259,5 +259,52 @@ TYPED_TEST(PrefetchBeside, rows_that_an_update_to_come_moves_otherwise_are_refus
   }
 }
 
+TYPED_TEST(PrefetchBeside, a_batch_without_an_update_is_forgotten_with_its_tape) {
+  using R = TypeParam;
+  for (auto const sent : {SentRows::pooled, SentRows::distinct}) {
+    on_ranks<R>(2, [&](Rank<R> const& rank) {
+      auto const specs = specs_of_prefetch();
+      auto const plan = plan_of(specs, {Sharding::row_wise}, rank.size());
+      ShardedTables<R> const tables(
+          specs, rank.communicator, {.most_samples = 1, .sent = sent}, plan);
+      Optimizer<R> optimizer(rank.device, {.kind = ops::OptimizerKind::sgd, .learning_rate = 1});
+      tables.add_to(optimizer);
+      auto const ids_of = [&](std::int64_t id) {
+        std::vector<std::int64_t> const ids(4, id);
+        return tables.exchange(
+            ops::TableBags<R>{.ids = to_device(rank.device, ids, {4}), .batch = 1});
+      };
+      auto const play_back = [&](GradientTape<R>& tape, ShardedIds<R> const& ids) {
+        tape.backward(ops::sum(tape, ops::sum(tape, tables.lookup(tape, ids), 0), 0));
+      };
+      auto const first = ids_of(1);
+      auto const second = ids_of(2);
+      auto const expect_refused = [&] {
+        EXPECT_THAT(
+            message_of<std::logic_error>([&] { (void)tables.prefetch_rows(first, second); }),
+            HasSubstr("played back that no update has applied"));
+      };
+      GradientTape<R> tape(rank.device);
+      play_back(tape, first);
+      expect_refused();
+      tape.clear();
+      (void)tables.prefetch_rows(first, second);
+      {
+        GradientTape<R> other(rank.device);
+        play_back(tape, second);
+        play_back(other, first);
+        tape.clear();
+        expect_refused();
+      }
+      (void)tables.prefetch_rows(first, second);
+      play_back(tape, first);
+      expect_refused();
+      tape.clear();
+      comm::barrier(rank.communicator);
+      rank.communicator.synchronize();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace msstream::testing

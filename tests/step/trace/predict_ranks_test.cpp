@@ -250,10 +250,15 @@ TEST(PredictRanks, nonsense_is_refused_by_name) {
                                  model.fixed_ns = std::numeric_limits<double>::infinity();
                                })),
               HasSubstr("fixed_ns of inf"));
+  EXPECT_THAT(
+      refusal_of_ranks(trace, round_node(), with([](auto& model) {
+                         model.fixed = {"optimizer/*", "*/optimiser/*"};
+                       })),
+      HasSubstr("fixed[1], '*/optimiser/*', matches none of the 5 operations of the trace"));
   auto links = round_node();
   links.inside[CollectiveKind::all_to_all].bytes_per_ns = -1;
   EXPECT_THAT(refusal_of_ranks(trace, links, round_ranks(2)),
-              HasSubstr("inside.all_to_all.bytes_per_ns: expected more than 0, found -1"));
+              HasSubstr("inside.all_to_all.bytes_per_ns: expected 1e-09 to 1000000000, found -1"));
   links.inside.erase(CollectiveKind::all_to_all);
   EXPECT_THAT(refusal_of_ranks(trace, links, round_ranks(2)),
               HasSubstr("inside: no speed of all_to_all"));

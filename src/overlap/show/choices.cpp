@@ -199,8 +199,7 @@ std::vector<std::string> failures_of(Explained const& explained,
   for (auto const& finding : report.findings) {
     auto lost = finding.lost;
     if (auto const& prediction = finding.prediction) {
-      // What cannot be gained even in the best case is not lost, and of a guess what is not
-      // certain.
+      // The part that no fix gains is not lost: in the best case, and of a guess in the worst.
       auto const& range = prediction->range;
       auto const after = !range ? prediction->after : finding.is_guess ? range->most : range->least;
       lost = std::min(lost, std::max<std::int64_t>(prediction->before - after, 0));

@@ -47,9 +47,9 @@ struct Size {
 /// its own, and `captured` replays that.
 enum class Way : std::uint8_t { compute, comm, in_turn, beside, captured };
 
-/// What makes room for the gathers beside the products. `plain`: nothing. `room`: the products
-/// leave multiprocessors free, to which NCCL keeps. `engines`: copy engines between symmetric
-/// tensors.
+/// How the gathers get room beside the products. `plain` gives them none. With `room`, the products
+/// leave multiprocessors free, to which NCCL keeps. With `engines`, the gathers run on copy engines,
+/// between symmetric tensors.
 enum class Setup : std::uint8_t { plain, room, engines };
 
 /// A way in a setup.

@@ -213,6 +213,12 @@ __device__ void add_to_buckets(MetricUpdate const& update, std::int64_t existing
   }
 }
 
+__device__ void add_bad_offsets(MetricUpdate const& update, std::int64_t existing) {
+  for (auto i = grid_thread(); i <= update.lists; i += grid_stride()) {
+    add_word(update.tally->at + Tally::bad_offsets, is_bad_offset(update, i, existing) ? 1 : 0);
+  }
+}
+
 /// Ranks the items of each list by comparing all with all. A block has one list at a time.
 __device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
   constexpr float kLeftOut = std::numeric_limits<float>::quiet_NaN();
@@ -220,9 +226,7 @@ __device__ void add_gains(MetricUpdate const& update, std::int64_t existing) {
   __shared__ float grades[kThreads];
   __shared__ std::uint64_t sums[2][3];  // of the list's order and of the best order
   auto const thread = static_cast<int>(threadIdx.x);
-  for (auto i = grid_thread(); i <= update.lists; i += grid_stride()) {
-    add_word(update.tally->at + Tally::bad_offsets, is_bad_offset(update, i, existing) ? 1 : 0);
-  }
+  add_bad_offsets(update, existing);
   for (std::int64_t list = blockIdx.x; list < update.lists; list += gridDim.x) {
     auto const begin = clamped(update.offsets.at(list), existing);
     auto const end = clamped(update.offsets.at(list + 1), existing);
@@ -299,9 +303,7 @@ __device__ void add_relevance(MetricUpdate const& update, std::int64_t existing)
   __shared__ bool relevant[kThreads];
   __shared__ std::uint64_t sums[2][3];  // of merits, and of relevant items
   auto const thread = static_cast<int>(threadIdx.x);
-  for (auto i = grid_thread(); i <= update.lists; i += grid_stride()) {
-    add_word(update.tally->at + Tally::bad_offsets, is_bad_offset(update, i, existing) ? 1 : 0);
-  }
+  add_bad_offsets(update, existing);
   for (std::int64_t list = blockIdx.x; list < update.lists; list += gridDim.x) {
     auto const begin = clamped(update.offsets.at(list), existing);
     auto const end = clamped(update.offsets.at(list + 1), existing);

@@ -217,10 +217,20 @@ class RetrievalState final : public RankingState {
   return 1.0 / rank;
 }
 
+template <class Options>
+[[nodiscard]] AnyMetric retrieval_metric(AnyDevice const& device,
+                                         Options const& options,
+                                         RetrievalState::Kind const& kind,
+                                         std::source_location issued_at) {
+  return AnyMetric(
+      std::make_shared<RetrievalState>(device, options.name, options.k, kind, issued_at));
+}
+
 }  // namespace
 }  // namespace detail
 
 using msstream::detail::AnyRuntime;
+using ops::kernels::ListTerm;
 
 detail::AnyMetric Ndcg<AnyRuntime>::make(detail::AnyDevice const& device,
                                          Options const& options,
@@ -229,50 +239,27 @@ detail::AnyMetric Ndcg<AnyRuntime>::make(detail::AnyDevice const& device,
 }
 
 detail::AnyMetric RecallAtK<AnyRuntime>::make(detail::AnyDevice const& device,
-                                              Options const& options,
-                                              std::source_location issued_at) {
-  return detail::AnyMetric(std::make_shared<detail::RetrievalState>(
-      device,
-      options.name,
-      options.k,
-      detail::RetrievalState::Kind{"recall", ops::kernels::ListTerm::recall, detail::one},
-      issued_at));
+Options const& options,
+std::source_location issued_at) {
+  return detail::retrieval_metric(device, options, {"recall", ListTerm::recall, detail::one}, issued_at);
 }
 
 detail::AnyMetric HitRate<AnyRuntime>::make(detail::AnyDevice const& device,
-                                            Options const& options,
-                                            std::source_location issued_at) {
-  return detail::AnyMetric(std::make_shared<detail::RetrievalState>(
-      device,
-      options.name,
-      options.k,
-      detail::RetrievalState::Kind{"the hit rate", ops::kernels::ListTerm::hit, detail::one},
-      issued_at));
+Options const& options,
+std::source_location issued_at) {
+  return detail::retrieval_metric(device, options, {"the hit rate", ListTerm::hit, detail::one}, issued_at);
 }
 
 detail::AnyMetric MeanReciprocalRank<AnyRuntime>::make(detail::AnyDevice const& device,
-                                                       Options const& options,
-                                                       std::source_location issued_at) {
-  return detail::AnyMetric(std::make_shared<detail::RetrievalState>(
-      device,
-      options.name,
-      options.k,
-      detail::RetrievalState::Kind{
-          "the mean reciprocal rank", ops::kernels::ListTerm::reciprocal_rank, detail::reciprocal},
-      issued_at));
+Options const& options,
+std::source_location issued_at) {
+  return detail::retrieval_metric(device, options, {"the mean reciprocal rank", ListTerm::reciprocal_rank, detail::reciprocal}, issued_at);
 }
 
 detail::AnyMetric MeanAveragePrecision<AnyRuntime>::make(detail::AnyDevice const& device,
-                                                         Options const& options,
-                                                         std::source_location issued_at) {
-  return detail::AnyMetric(std::make_shared<detail::RetrievalState>(
-      device,
-      options.name,
-      options.k,
-      detail::RetrievalState::Kind{"the mean average precision",
-                                   ops::kernels::ListTerm::average_precision,
-                                   detail::reciprocal},
-      issued_at));
+Options const& options,
+std::source_location issued_at) {
+  return detail::retrieval_metric(device, options, {"the mean average precision", ListTerm::average_precision, detail::reciprocal}, issued_at);
 }
 
 }  // namespace msstream::metrics

@@ -6,6 +6,7 @@
 #include "step/parallel/rows_of_bags.hpp"
 #include "step/parallel/sharded_tables_state.hpp"
 #include "step/parallel/sharded_training.hpp"
+#include "step/parallel/two_batches.hpp"
 
 #include <msstream/msstream.hpp>
 #include <msstream/step/sharded_tables.hpp>
@@ -44,7 +45,7 @@ TYPED_TEST(PooledAheadTest, untouched_bags_ahead_change_no_bit) {
   for (std::size_t p = 0; p < plans.size(); ++p) {
     for (int const choice : {0, 1, 2, 3}) {
       for (int const ranks : {1, 2, 3, 4}) {
-        // Of few rows, nearly all are in both batches.
+        // Tables of few rows have nearly all of them in both batches, larger ones do not.
         HowShards how{.shardings = plans[p],
                       .rule = ShardRule::adam,
                       .is_fixed = (choice & 1) != 0,
@@ -170,45 +171,17 @@ TYPED_TEST_SUITE(PooledBeside, ThreadRuntimes, RuntimeNamesOfRanks);
 
 TYPED_TEST(PooledBeside, untouched_bags_come_while_the_backward_is_held) {
   using R = TypeParam;
-  constexpr std::int64_t kSamples = 12;
+  constexpr auto kSamples = TwoBatches<R>::kSamples;
   on_ranks<R>(2, [&](Rank<R> const& rank) {
-    auto const specs = specs_of_prefetch();
-    ShardedTables<R> const tables(
-        specs,
-        rank.communicator,
-        {.most_samples = kSamples, .seed = 5},
-        plan_of(specs, {Sharding::row_wise, Sharding::table_wise}, rank.size()));
-    Optimizer<R> optimizer(rank.device, rule_of_shards(ShardRule::sgd));
-    tables.add_to(optimizer);
-    GradientTape<R> tape(rank.device);
-    std::vector<BagLists> of_now;
-    for (std::uint64_t r = 0; r < 2; ++r) {
-      of_now.push_back(random_bags(specs, kSamples, true, 10 + r));
-    }
-    auto const own = static_cast<std::size_t>(rank.rank());
-    auto const own_next = random_bags(specs, kSamples, true, 20 + own);
-    BagsOnDevice<R> bags(rank.device, specs, kSamples, {0, kSamples}, true);
-    BagsOnDevice<R> next_bags(rank.device, specs, kSamples, {0, kSamples}, true);
-    bags.put(of_now[own]);
-    next_bags.put(own_next);
-    auto const now = tables.exchange(bags.bags());
-    auto const pooled = tables.lookup(tape, now);
-    rank.device.default_group().synchronize();
-    rank.communicator.synchronize();
-
-    Parameters<R> parameters(rank.device, {.seed = 5});
-    std::vector<std::vector<float>> first_values;
-    for (auto const& spec : specs) {
-      first_values.push_back(to_host(parameters.table(spec.name, {spec.rows, spec.width})));
-    }
-
+    TwoBatches<R> batches(rank, SentRows::pooled);
+    auto const& tables = batches.tables;
+    auto const& first_values = batches.first_values;
     Gate gate;
     // The queue of the default stream is [gate, backward, update].
     gate.hold(rank.device.default_group().compute());
-    auto const next = tables.prefetch_rows(tables.exchange(next_bags.bags()), now);
+    auto const next = tables.prefetch_rows(tables.exchange(batches.next_bags.bags()), batches.now);
     auto const come = rank.communicator.group().compute().record();
-    tape.backward(ops::sum(tape, ops::sum(tape, pooled, 0), 0));
-    optimizer.step(tape);
+    batches.train();
     come.synchronize();  // would never return if the rows waited for the update
 
     auto const& ahead = *next.body()->pooled_ahead;
@@ -224,9 +197,9 @@ TYPED_TEST(PooledBeside, untouched_bags_come_while_the_backward_is_held) {
       std::array<std::int64_t, 2> elements{};  // of the early message, and of the late one
       for (std::int64_t i = 0; i < bags_of_message; ++i) {
         auto const& block = blocks[static_cast<std::size_t>(i / kSamples)];
-        auto const touched = rows_named(of_now, block);
+        auto const touched = rows_named(batches.now_of_ranks, block);
         std::vector<std::int64_t> ids;
-        for (auto const id : own_next[block.table][static_cast<std::size_t>(i % kSamples)]) {
+        for (auto const id : batches.own_next[block.table][static_cast<std::size_t>(i % kSamples)]) {
           if (id >= block.first_row && id < block.first_row + block.rows) {
             ids.push_back(id);
           }

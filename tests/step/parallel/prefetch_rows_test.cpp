@@ -4,6 +4,7 @@
 #include "step/parallel/rows_of_bags.hpp"
 #include "step/parallel/sharded_tables_state.hpp"
 #include "step/parallel/trained_rank_by_rank.hpp"
+#include "step/parallel/two_batches.hpp"
 
 #include <msstream/msstream.hpp>
 #include <msstream/step/sharded_tables.hpp>
@@ -94,45 +95,16 @@ TYPED_TEST_SUITE(PrefetchBeside, ThreadRuntimes, RuntimeNamesOfRanks);
 
 TYPED_TEST(PrefetchBeside, untouched_rows_come_while_the_backward_is_held) {
   using R = TypeParam;
-  constexpr std::int64_t kSamples = 12;
   on_ranks<R>(2, [&](Rank<R> const& rank) {
-    auto const specs = specs_of_prefetch();
-    ShardedTables<R> const tables(
-        specs,
-        rank.communicator,
-        {.most_samples = kSamples, .seed = 5, .sent = SentRows::distinct},
-        plan_of(specs, {Sharding::row_wise, Sharding::table_wise}, rank.size()));
-    Optimizer<R> optimizer(rank.device, rule_of_shards(ShardRule::sgd));
-    tables.add_to(optimizer);
-    GradientTape<R> tape(rank.device);
-    std::vector<BagLists> of_now;
-    for (std::uint64_t r = 0; r < 2; ++r) {
-      of_now.push_back(random_bags(specs, kSamples, true, 10 + r));
-    }
-    auto const own = static_cast<std::size_t>(rank.rank());
-    auto const own_next = random_bags(specs, kSamples, true, 20 + own);
-    BagsOnDevice<R> bags(rank.device, specs, kSamples, {0, kSamples}, true);
-    BagsOnDevice<R> next_bags(rank.device, specs, kSamples, {0, kSamples}, true);
-    bags.put(of_now[own]);
-    next_bags.put(own_next);
-    auto const now = tables.exchange(bags.bags());
-    auto const pooled = tables.lookup(tape, now);
-    rank.device.default_group().synchronize();
-    rank.communicator.synchronize();
-
-    Parameters<R> parameters(rank.device, {.seed = 5});
-    std::vector<std::vector<float>> first_values;
-    for (auto const& spec : specs) {
-      first_values.push_back(to_host(parameters.table(spec.name, {spec.rows, spec.width})));
-    }
-
+    TwoBatches<R> batches(rank, SentRows::distinct);
+    auto const& tables = batches.tables;
+    auto const& first_values = batches.first_values;
     Gate gate;
     // The queue of the default stream is [gate, backward, update].
     gate.hold(rank.device.default_group().compute());
-    auto const next = tables.prefetch_rows(tables.exchange(next_bags.bags()), now);
+    auto const next = tables.prefetch_rows(tables.exchange(batches.next_bags.bags()), batches.now);
     auto const come = rank.communicator.group().compute().record();
-    tape.backward(ops::sum(tape, ops::sum(tape, pooled, 0), 0));
-    optimizer.step(tape);
+    batches.train();
     come.synchronize();  // would never return if the rows waited for the update
 
     auto const& sent = next.body()->distinct->sent;
@@ -148,11 +120,11 @@ TYPED_TEST(PrefetchBeside, untouched_rows_come_while_the_backward_is_held) {
       auto const* row = ahead.rows.data() + from * ahead.rows.shape()[1];
       for (std::int64_t s = 0; s < slots; ++s) {
         auto const& block = blocks[static_cast<std::size_t>(s)];
-        auto const touched = rows_named(of_now, block);
+        auto const touched = rows_named(batches.now_of_ranks, block);
         std::vector<std::int64_t> positions_here;
         std::vector<std::int64_t> positions_late;
         std::int64_t position = 0;
-        for (auto const id : rows_named({own_next}, block)) {
+        for (auto const id : rows_named({batches.own_next}, block)) {
           if (touched.contains(id)) {
             positions_late.push_back(position++);
             continue;

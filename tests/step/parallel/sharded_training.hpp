@@ -138,7 +138,7 @@ template <Runtime R>
   auto const together = whole_tables(device, specs, parameters);
   Optimizer<R> optimizer(device, rule_of_shards(how.rule));
   optimizer.add(parameters);
-  // Of even and of odd steps.
+  // Even and odd steps take turns, so that a lookup may come before the update of another step.
   std::array<GradientTape<R>, 2> tapes{GradientTape<R>(device), GradientTape<R>(device)};
   std::vector<BagsOnDevice<R>> bags;
   for (int i = 0; i < 2; ++i) {

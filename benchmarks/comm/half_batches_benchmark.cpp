@@ -48,8 +48,8 @@ struct Size {
 enum class Way : std::uint8_t { compute, comm, in_turn, beside, captured };
 
 /// How the gathers get room beside the products. `plain` gives them none. With `room`, the products
-/// leave multiprocessors free, to which NCCL keeps. With `engines`, the gathers run on copy engines,
-/// between symmetric tensors.
+/// leave multiprocessors free, to which NCCL keeps. With `engines`, the gathers run on copy
+/// engines, between symmetric tensors.
 enum class Setup : std::uint8_t { plain, room, engines };
 
 /// A way in a setup.

@@ -343,7 +343,9 @@ AnyTensor CommunicatorState::symmetric_tensor(DType dtype, Shape const& shape) {
   try {
     memory = told_->transport->symmetric_memory(bytes, told_->transport);
   } catch (...) {
-    told_->is_told.store(true);
+    if (told_->transport->has_failure_to_tell()) {  // too little memory is no failure
+      told_->is_told.store(true);
+    }
     throw;
   }
   if (memory == nullptr) {

@@ -239,27 +239,37 @@ detail::AnyMetric Ndcg<AnyRuntime>::make(detail::AnyDevice const& device,
 }
 
 detail::AnyMetric RecallAtK<AnyRuntime>::make(detail::AnyDevice const& device,
-Options const& options,
-std::source_location issued_at) {
-  return detail::retrieval_metric(device, options, {"recall", ListTerm::recall, detail::one}, issued_at);
+                                              Options const& options,
+                                              std::source_location issued_at) {
+  return detail::retrieval_metric(
+      device, options, {"recall", ListTerm::recall, detail::one}, issued_at);
 }
 
 detail::AnyMetric HitRate<AnyRuntime>::make(detail::AnyDevice const& device,
-Options const& options,
-std::source_location issued_at) {
-  return detail::retrieval_metric(device, options, {"the hit rate", ListTerm::hit, detail::one}, issued_at);
+                                            Options const& options,
+                                            std::source_location issued_at) {
+  return detail::retrieval_metric(
+      device, options, {"the hit rate", ListTerm::hit, detail::one}, issued_at);
 }
 
 detail::AnyMetric MeanReciprocalRank<AnyRuntime>::make(detail::AnyDevice const& device,
-Options const& options,
-std::source_location issued_at) {
-  return detail::retrieval_metric(device, options, {"the mean reciprocal rank", ListTerm::reciprocal_rank, detail::reciprocal}, issued_at);
+                                                       Options const& options,
+                                                       std::source_location issued_at) {
+  return detail::retrieval_metric(
+      device,
+      options,
+      {"the mean reciprocal rank", ListTerm::reciprocal_rank, detail::reciprocal},
+      issued_at);
 }
 
 detail::AnyMetric MeanAveragePrecision<AnyRuntime>::make(detail::AnyDevice const& device,
-Options const& options,
-std::source_location issued_at) {
-  return detail::retrieval_metric(device, options, {"the mean average precision", ListTerm::average_precision, detail::reciprocal}, issued_at);
+                                                         Options const& options,
+                                                         std::source_location issued_at) {
+  return detail::retrieval_metric(
+      device,
+      options,
+      {"the mean average precision", ListTerm::average_precision, detail::reciprocal},
+      issued_at);
 }
 
 }  // namespace msstream::metrics

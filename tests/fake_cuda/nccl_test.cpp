@@ -166,8 +166,11 @@ TEST_F(NcclTest, other_parts_of_symmetric_tensors_on_other_ranks_are_told) {
 }
 
 TEST_F(NcclTest, too_little_memory_for_a_symmetric_tensor_is_told_to_all_ranks) {
+  std::atomic<bool> has_failed{false};
+  std::atomic<bool> is_told{false};
   std::array<std::string, 2> messages;
-  fake_nccl::FailingCall const failing("ncclMemAlloc", 0);
+  std::string told_later;
+  std::optional<fake_nccl::FailingCall> failing(std::in_place, "ncclMemAlloc", 0);
   ms::comm::run_as_threads(2, [&](World const& world) {
     Device const device;
     auto const own = communicator(device, world);
@@ -177,7 +180,24 @@ TEST_F(NcclTest, too_little_memory_for_a_symmetric_tensor_is_told_to_all_ranks) 
     ms::fill_bytes(later, 0);
     ms::comm::all_reduce(own, later);
     own.synchronize();
+    static_cast<void>(own.exchange("both are done"));
+    // The failure of another rank is still told by the next wait.
+    if (world.rank() == 0) {
+      failing.emplace("ncclAllReduce", 0);
+      EXPECT_THAT(message_of([&] { ms::comm::all_reduce(own, later); }), HasSubstr("all_reduce"));
+      has_failed.store(true);
+      while (!is_told.load()) {
+        std::this_thread::yield();
+      }
+    } else {
+      while (!has_failed.load()) {
+        std::this_thread::yield();
+      }
+      told_later = message_of([&] { static_cast<void>(ms::to_host(later)); });
+      is_told.store(true);
+    }
   });
+  EXPECT_THAT(told_later, HasSubstr("rank 0 is lost"));
   EXPECT_EQ(messages[0], messages[1]);
   EXPECT_THAT(messages[0], HasSubstr("symmetric_tensor() of communicator 'own': 16 bytes on rank"));
 }

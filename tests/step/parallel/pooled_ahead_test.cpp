@@ -199,7 +199,8 @@ TYPED_TEST(PooledBeside, untouched_bags_come_while_the_backward_is_held) {
         auto const& block = blocks[static_cast<std::size_t>(i / kSamples)];
         auto const touched = rows_named(batches.now_of_ranks, block);
         std::vector<std::int64_t> ids;
-        for (auto const id : batches.own_next[block.table][static_cast<std::size_t>(i % kSamples)]) {
+        for (auto const id :
+             batches.own_next[block.table][static_cast<std::size_t>(i % kSamples)]) {
           if (id >= block.first_row && id < block.first_row + block.rows) {
             ids.push_back(id);
           }

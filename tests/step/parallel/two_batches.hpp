@@ -26,9 +26,9 @@ struct TwoBatches {
                plan_of(specs, {Sharding::row_wise, Sharding::table_wise}, rank.size())),
         optimizer(rank.device, rule_of_shards(ShardRule::sgd)),
         tape(rank.device),
-        now_of_ranks{random_bags(specs, kSamples, true, 10), random_bags(specs, kSamples, true, 11)},
-        own_next(
-            random_bags(specs, kSamples, true, 20 + static_cast<std::uint64_t>(rank.rank()))),
+        now_of_ranks{random_bags(specs, kSamples, true, 10),
+                     random_bags(specs, kSamples, true, 11)},
+        own_next(random_bags(specs, kSamples, true, 20 + static_cast<std::uint64_t>(rank.rank()))),
         bags(rank.device, specs, kSamples, {0, kSamples}, true),
         next_bags(rank.device, specs, kSamples, {0, kSamples}, true),
         now((bags.put(now_of_ranks[static_cast<std::size_t>(rank.rank())]),

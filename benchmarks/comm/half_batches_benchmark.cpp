@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/ranks.hpp"
+#include "comm/rectified.hpp"
 #include "suite.hpp"
 
 #include <msstream/comm/collectives.hpp>
@@ -22,10 +23,11 @@
 #include <vector>
 
 /// Benchmarks of two half batches of twelve layers on each rank. A layer is three matrix products
-/// with ReLU and an all-gather of the result. Each half has a stream group and a communicator, so
-/// that the gathers of one run beside the products of the other. Reports medians over batches, all
-/// ways by turns: the products alone (`compute_ms`), the gathers alone (`comm_ms`), and for each
-/// way and setup the time (`…_ms`) over the larger of both (`…_ratio`).
+/// with ReLU and an all-gather of the result. Each half has a communicator, so that the gathers of
+/// one run beside the products of the other. Reports medians over batches, all ways by turns, eager
+/// and captured: the products alone (`compute_ms`), the gathers alone (`comm_ms`), and for each
+/// other way and setup the time (`…_ms`) over the larger of both (`…_ratio`), captured steps over
+/// those of captured ones, with its least and most.
 namespace benchmarks {
 
 namespace {
@@ -43,40 +45,49 @@ struct Size {
 
 /// The ways to run two half batches that are compared. `compute` and `comm` run the products and
 /// the gathers alone. `in_turn` issues one half after the other to one group and one communicator.
-/// `beside` issues the layers of both halves by turns, each half to a group and a communicator of
-/// its own, and `captured` replays that.
-enum class Way : std::uint8_t { compute, comm, in_turn, beside, captured };
+/// The others issue the layers of both halves by turns, each half to a communicator of its own:
+/// `beside` with a group for each half, whose products share the device as it likes, and
+/// `alternating` with one group, in which the products of a half follow those of the other.
+enum class Way : std::uint8_t { compute, comm, in_turn, beside, alternating };
 
 /// How the gathers get room beside the products. `plain` gives them none. With `room`, the products
 /// leave multiprocessors free, to which NCCL keeps. With `engines`, the gathers run on copy
-/// engines, between symmetric tensors.
+/// engines, between symmetric tensors, and the last ReLU of a layer writes what is gathered.
 enum class Setup : std::uint8_t { plain, room, engines };
 
 /// A way in a setup.
 struct Variant {
   Setup setup;
   Way way;
+  bool is_captured;
+
+  [[nodiscard]] bool is_ideal() const { return way == Way::compute || way == Way::comm; }
 };
-constexpr std::array kVariants{Variant{Setup::plain, Way::compute},
-                               Variant{Setup::plain, Way::comm},
-                               Variant{Setup::plain, Way::in_turn},
-                               Variant{Setup::plain, Way::beside},
-                               Variant{Setup::plain, Way::captured},
-                               Variant{Setup::room, Way::compute},
-                               Variant{Setup::room, Way::comm},
-                               Variant{Setup::room, Way::beside},
-                               Variant{Setup::room, Way::captured},
-                               Variant{Setup::engines, Way::comm},
-                               Variant{Setup::engines, Way::beside},
-                               Variant{Setup::engines, Way::captured}};
 
 constexpr int kRoomSms = 16;
 
+[[nodiscard]] std::vector<Variant> all_variants() {
+  std::vector<Variant> variants;
+  for (bool const is_captured : {false, true}) {
+    for (auto const way : {Way::compute, Way::comm, Way::in_turn, Way::beside, Way::alternating}) {
+      variants.push_back({Setup::plain, way, is_captured});
+    }
+    for (auto const way : {Way::compute, Way::beside, Way::alternating}) {
+      variants.push_back({Setup::room, way, is_captured});
+    }
+    for (auto const way : {Way::comm, Way::beside, Way::alternating}) {
+      variants.push_back({Setup::engines, way, is_captured});
+    }
+  }
+  return variants;
+}
+
 [[nodiscard]] std::string name_of(Variant variant) {
   constexpr std::array<std::string_view, 5> ways{
-      "compute", "comm", "in_turn", "beside", "captured"};
+      "compute", "comm", "in_turn", "beside", "alternating"};
   constexpr std::array<std::string_view, 3> setups{"", "room_", "engines_"};
-  return fmt::format("{}{}",
+  return fmt::format("{}{}{}",
+                     variant.is_captured ? "captured_" : "",
                      setups[static_cast<std::size_t>(variant.setup)],
                      ways[static_cast<std::size_t>(variant.way)]);
 }
@@ -108,23 +119,15 @@ class Halves {
     }
   }
 
-  void run(Way way) {
-    switch (way) {
-      case Way::compute:
-      case Way::comm:
-      case Way::in_turn:
-        for (int half = 0; half < 2; ++half) {
-          in_turn(way, half);
-        }
-        return;
-      case Way::beside:
-        return beside();
-      case Way::captured:
-        if (!captured_) {
-          captured_.emplace(device_, [this] { beside(); });
-        }
-        return captured_->replay(), void();
+  void run(Way way, bool is_captured) {
+    if (!is_captured) {
+      return run(way);
     }
+    auto& captured = captured_[static_cast<std::size_t>(way)];
+    if (!captured) {
+      captured.emplace(device_, [this, way] { run(way); });
+    }
+    captured->replay();
   }
   void wait() {
     pool_.synchronize();
@@ -150,13 +153,6 @@ class Halves {
     return setup_ == Setup::engines ? ms::comm::symmetric_tensor<float>(communicators_[half], shape)
                                     : Floats(device_, shape);
   }
-  /// Gathers a half's rows of all ranks.
-  void gather(int half, Floats const& rows) const {
-    if (auto const& sent = sent_[half]; sent) {
-      ms::copy(*sent, rows);
-    }
-    ms::comm::all_gather(communicators_[half], sent_[half] ? *sent_[half] : rows, *gathered_[half]);
-  }
   /// Returns random elements of either sign and the given size.
   [[nodiscard]] Floats drawn(ms::Shape const& shape, double size) {
     std::vector<float> values(static_cast<std::size_t>(shape.count()));
@@ -169,33 +165,49 @@ class Halves {
     auto const rows = inputs_[half]->shape()[0];
     return all.rows(rank_ * rows, (rank_ + 1) * rows);
   }
-  [[nodiscard]] Floats products(Floats input, int layer) const {
-    for (int i = 0; i < kProducts; ++i) {
-      input = ms::ops::relu(ms::ops::matmul(input, weights_[static_cast<std::size_t>(layer)]));
+  /// Returns the result of a layer's products. That of the last ReLU is what the half gathers.
+  [[nodiscard]] Floats products(Floats input, int layer, int half) const {
+    auto const& weight = weights_[static_cast<std::size_t>(layer)];
+    for (int i = 0; i + 1 < kProducts; ++i) {
+      input = ms::ops::relu(ms::ops::matmul(input, weight));
     }
-    return input;
+    input = ms::ops::matmul(input, weight);
+    auto const& sent = sent_[half];
+    if (!sent) {
+      return ms::ops::relu(input);
+    }
+    rectify(input, *sent);
+    return *sent;
   }
-  void in_turn(Way way, int half) {
-    ms::StreamScope const scope(pool_[0]);
-    auto value = *inputs_[half];
-    for (int layer = 0; layer < kLayers; ++layer) {
-      value = way == Way::comm ? value : products(value, layer);
-      if (way == Way::comm) {
-        ms::comm::all_gather(
-            communicators_[half], sent_[half] ? *sent_[half] : value, *gathered_[half]);
-      } else if (way == Way::in_turn) {
-        ms::comm::all_gather(communicators_[0], value, *gathered_[half]);
-        value = own_rows(half);
+  void gather(int half, int communicator, Floats const& rows) const {
+    ms::comm::all_gather(communicators_[communicator], rows, *gathered_[half]);
+  }
+  void run(Way way) {
+    bool const is_by_turns = way == Way::beside || way == Way::alternating;
+    if (is_by_turns) {
+      std::array values{*inputs_[0], *inputs_[1]};
+      for (int layer = 0; layer < kLayers; ++layer) {
+        for (int half = 0; half < 2; ++half) {
+          ms::StreamScope const scope(pool_[way == Way::beside ? half : 0]);
+          gather(half, half, products(values[half], layer, half));
+          values[half] = own_rows(half);
+        }
       }
+      return;
     }
-  }
-  void beside() {
-    std::array values{*inputs_[0], *inputs_[1]};
-    for (int layer = 0; layer < kLayers; ++layer) {
-      for (int half = 0; half < 2; ++half) {
-        ms::StreamScope const scope(pool_[half]);
-        gather(half, products(values[half], layer));
-        values[half] = own_rows(half);
+    ms::StreamScope const scope(pool_[0]);
+    for (int half = 0; half < 2; ++half) {
+      auto value = *inputs_[half];
+      for (int layer = 0; layer < kLayers; ++layer) {
+        if (way == Way::comm) {
+          gather(half, half, sent_[half] ? *sent_[half] : value);
+          continue;
+        }
+        value = products(value, layer, half);
+        if (way == Way::in_turn) {
+          gather(half, 0, value);
+          value = own_rows(half);
+        }
       }
     }
   }
@@ -211,10 +223,10 @@ class Halves {
   std::array<std::optional<Floats>, 2> inputs_;
   std::array<std::optional<Floats>, 2> gathered_;
   std::array<std::optional<Floats>, 2> sent_;  ///< what is gathered, with Setup::engines
-  std::optional<ms::CapturedStep<R>> captured_;
+  std::array<std::optional<ms::CapturedStep<R>>, 5> captured_;  ///< of each way
 };
 
-using Times = std::array<RoundTimes, kVariants.size()>;
+using Times = std::vector<RoundTimes>;  ///< of each variant
 
 /// Times all variants by turns on one rank. `all` are the ranks.
 template <ms::Runtime R>
@@ -225,15 +237,17 @@ template <ms::Runtime R>
   std::array halves{std::make_unique<Halves<R>>(world, size, Setup::plain),
                     std::make_unique<Halves<R>>(world, size, Setup::room),
                     std::make_unique<Halves<R>>(world, size, Setup::engines)};
-  Times times;
+  auto const variants = all_variants();
+  Times times(variants.size());
   for (int batch = 0; batch < kBatches + kWarmUps; ++batch) {
-    for (std::size_t i = 0; i < kVariants.size(); ++i) {
-      auto& own = *halves[static_cast<std::size_t>(kVariants[i].setup)];
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      auto const [setup, way, is_captured] = variants[i];
+      auto& own = *halves[static_cast<std::size_t>(setup)];
       time_batch(
-          all, rounds, times[i], [&] { own.run(kVariants[i].way); }, [&] { own.wait(); });
+          all, rounds, times[i], [&] { own.run(way, is_captured); }, [&] { own.wait(); });
     }
     if (batch + 1 == kWarmUps) {
-      times = {};
+      times.assign(variants.size(), {});
     }
   }
   return times;
@@ -250,20 +264,30 @@ void measure(benchmark::State& state, int ranks, Size size, int rounds) {
       of_first = times;
     }
   });
-  auto const ms_of = [&](std::size_t variant) { return median(of_first[variant].device) * 1e-6; };
-  double const ideal = std::max(ms_of(0), ms_of(1));
-  for ([[maybe_unused]] auto _ : state) {
-    state.SetIterationTime(ms_of(4) * 1e-3);
+  auto const variants = all_variants();
+  std::array<double, 2> ideal_ms{};  // of eager and of captured steps
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    auto const variant = variants[i];
+    if (variant.setup == Setup::plain && variant.is_ideal()) {
+      auto& ideal = ideal_ms.at(variant.is_captured ? 1 : 0);
+      ideal = std::max(ideal, median(of_first[i].device) * 1e-6);
+    }
   }
-  for (std::size_t i = 0; i < kVariants.size(); ++i) {
-    auto const name = name_of(kVariants[i]);
-    state.counters[name + "_ms"] = ms_of(i);
-    if (kVariants[i].way != Way::compute && kVariants[i].way != Way::comm) {
-      auto const [least, most] = std::ranges::minmax(of_first[i].device);
-      state.counters[name + "_ratio"] = ms_of(i) / ideal;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    auto const variant = variants[i];
+    auto const name = name_of(variant);
+    auto const& device = of_first[i].device;
+    state.counters[name + "_ms"] = median(device) * 1e-6;
+    if (!variant.is_ideal()) {
+      double const ideal = ideal_ms.at(variant.is_captured ? 1 : 0);
+      auto const [least, most] = std::ranges::minmax(device);
+      state.counters[name + "_ratio"] = median(device) * 1e-6 / ideal;
       state.counters[name + "_least"] = least * 1e-6 / ideal;
       state.counters[name + "_most"] = most * 1e-6 / ideal;
     }
+  }
+  for ([[maybe_unused]] auto _ : state) {
+    state.SetIterationTime(ideal_ms[0] * 1e-3);
   }
 }
 
@@ -281,7 +305,7 @@ void add_sizes(std::string_view runtime, int ranks, std::vector<Size> const& siz
 void add_cuda_benchmarks() {
 #if MSSTREAM_BENCHMARK_NCCL
   if (int const gpus = ms::Cuda::device_count(); gpus >= 2) {
-    return add_sizes<ms::Cuda>("cuda", gpus, {{8192, 2048}, {2048, 1024}}, 20);
+    return add_sizes<ms::Cuda>("cuda", gpus, {{8192, 2048}, {2048, 1024}}, 8);
   }
   std::cerr << "half_batches: expected two GPUs or more\n";
 #else

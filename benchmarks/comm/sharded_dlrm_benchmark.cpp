@@ -51,7 +51,8 @@ struct Size {
 /// `ids_ahead`: the ids of the next step are exchanged beside this step. `rows_ahead`: and its
 /// pooled rows are sent, as far as this step moves none of their rows. `stale_ahead`: all pooled
 /// rows of the next step are sent, as they are before the update of this one. `distinct_ahead`:
-/// distinct rows are sent, those of the next step that this one does not move ahead of it.
+/// distinct rows are sent, those of the next step that this one does not move ahead of it. What
+/// runs ahead has a low priority, so that the layers' kernels need not wait for it.
 enum class Way : std::uint8_t { in_turn, ids_ahead, rows_ahead, stale_ahead, distinct_ahead };
 constexpr std::array kWays{
     Way::in_turn, Way::ids_ahead, Way::rows_ahead, Way::stale_ahead, Way::distinct_ahead};
@@ -83,7 +84,11 @@ class Training {
       : way_(way),
         rows_(size.samples / world.size()),
         device_(ms::comm::device_of<R>(world, {.matmul_precision = ms::MatmulPrecision::tf32})),
-        for_tables_(device_, world, {.name = fmt::format("tables {}", name_of(way))}),
+        for_tables_(device_,
+                    world,
+                    {.name = fmt::format("tables {}", name_of(way)),
+                     .priority = way == Way::in_turn ? ms::StreamPriority::normal
+                                                     : ms::StreamPriority::low}),
         for_gradients_(device_, world, {.name = fmt::format("gradients {}", name_of(way))}),
         tables_(
             specs_of(size),
@@ -166,12 +171,13 @@ class Training {
     tape_.without_gradient(*numbers_);
     auto& exchanged = is_captured ? for_captured_ : for_eager_;
     auto const now = exchanged ? *exchanged : tables_.exchange(bags());
+    // Played back in reverse, the gradients of pooled rows leave before those of this layer.
+    auto const dense = bottom_(tape_, *numbers_);
     auto const pooled = tables_.lookup(tape_, now);
     std::optional<ms::ShardedIds<R>> next;
     if (exchanged) {
       next = with_rows(tables_.exchange(bags()), now);
     }
-    auto const dense = bottom_(tape_, *numbers_);
     auto const logits = top_(tape_, ms::ops::dot_interaction(tape_, dense, pooled));
     auto const loss = ms::ops::mean_bce_with_logits(tape_, logits, *labels_);
     parallel_.backward(tape_, loss);

@@ -41,7 +41,8 @@ class Capture final : public OpenCapture {
         : context_(capture.context_),
           twins_(capture.streams_.twins()),
           pools_(capture.memory_->pools()),
-          native_(capture.streams_.end()) {}
+          native_(capture.streams_.end()),
+          kept_(std::move(capture.kept_)) {}
     Graph(Graph const&) = delete;
     Graph& operator=(Graph const&) = delete;
     ~Graph() {
@@ -57,6 +58,7 @@ class Capture final : public OpenCapture {
     StreamCapture::Twins twins_;            ///< the graph uses the twins' workspaces
     std::shared_ptr<memory::Pools> pools_;  ///< the graph uses the pools' free memory
     NativeGraph native_;
+    std::vector<std::shared_ptr<void const>> kept_;  ///< see OpenCapture::keep_with_graph()
   };
 
   /// A graph's use of memory that work outside the graph may use, too.
@@ -247,6 +249,11 @@ class Capture final : public OpenCapture {
     unfinished_.push_back(std::move(message));
   }
   void before_replay(std::function<void()> check) override { checks_.push_back(std::move(check)); }
+  void keep_with_graph(std::shared_ptr<void const> object) override {
+    if (std::find(kept_.begin(), kept_.end(), object) == kept_.end()) {
+      kept_.push_back(std::move(object));
+    }
+  }
 
  private:
   /// A captured use of memory from outside the capture, with the record of the captured operations
@@ -277,6 +284,7 @@ class Capture final : public OpenCapture {
   std::unordered_map<memory::Block*, Noted> noted_;
   std::vector<std::weak_ptr<std::string const>> unfinished_;
   std::vector<std::function<void()>> checks_;
+  std::vector<std::shared_ptr<void const>> kept_;
   StreamCapture streams_;  ///< destroyed first, because its work uses the other members
   bool over_ = false;
 };

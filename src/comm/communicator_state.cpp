@@ -226,6 +226,11 @@ CommunicatorState::~CommunicatorState() {
   }
   group_->finish();
   watch_.reset();  // until now, it ends collectives that wait for a lost rank
+  try {
+    // Graphs of captured steps that are gone may still keep what the transport is about to end.
+    device_.state()->memory.capture_pools().sweep();
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a later sweep destroys them
+  }
   transport.leave();
   device_.state()->attachment<CommunicatorsOfDevice>().remove(told_);
 }
@@ -261,9 +266,12 @@ void CommunicatorState::rethrow_failure(Part const* issued) {
 order::Position CommunicatorState::issue(Part const& part, AnyUses const* read, AnyUses& written) {
   rethrow_failure(&part);
   written.add(order_);
-  bool const captured = msstream::detail::OpenCapture::current(*device_.context()) != nullptr;
-  if (captured) {
+  auto* const capture = msstream::detail::OpenCapture::current(*device_.context());
+  if (capture != nullptr) {
     written.add(*order_in_captures_);
+    if (auto shared = told_->transport->share_with_graph()) {
+      capture->keep_with_graph(std::move(shared));
+    }
   }
   auto const position = msstream::detail::issue_on(
       *group_,
@@ -274,7 +282,7 @@ order::Position CommunicatorState::issue(Part const& part, AnyUses const* read, 
         transport->put(stream, part, transport);
       }),
       part.issued_at);
-  if (!captured) {
+  if (capture == nullptr) {
     if (auto const observer = device_.state()->issue_observer.current()) [[unlikely]] {
       observer->was_collective({position,
                                 name_of(part.what.kind),

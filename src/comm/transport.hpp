@@ -26,6 +26,9 @@ class Transport {
   virtual void put(msstream::detail::NativeStream stream,
                    Part const& part,
                    std::shared_ptr<Transport> const& self) = 0;
+  /// Returns what a captured graph with this transport's collectives has to keep until it is
+  /// destroyed, if anything.
+  [[nodiscard]] virtual std::shared_ptr<void const> share_with_graph() { return nullptr; }
   /// Returns the texts that all ranks pass, in the order of the ranks. Blocks the host until all
   /// ranks have called it; throws the failure of the communicator.
   [[nodiscard]] virtual std::vector<std::string> exchange(std::string const& own) = 0;

@@ -52,6 +52,7 @@ void end_drivers() {
   if (!RuntimeThread::is_in_work()) {
     settle_all(SettleOrder::threads);
     settle_all(SettleOrder::streams);
+    settle_all(SettleOrder::libraries);
   }
   HomeProcess::leave_drivers();
 }

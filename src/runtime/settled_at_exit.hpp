@@ -9,8 +9,9 @@
 namespace msstream::detail {
 
 /// The order in which exit() calls the functions passed to settle_at_exit(): first those for the
-/// threads that use a driver, then those for the streams to which the threads have given work.
-enum class SettleOrder : std::uint8_t { threads, streams };
+/// threads that use a driver, then those for the streams to which the threads have given work, then
+/// those for threads inside libraries that end what the streams' work has used.
+enum class SettleOrder : std::uint8_t { threads, streams, libraries };
 
 using Settle = void (*)(void*) noexcept;
 void settle_at_exit(std::weak_ptr<void> object, Settle settle, SettleOrder order);

@@ -60,6 +60,20 @@ template <Runtime R>
   return 8;
 }
 
+/// Returns those numbers of ranks for which this machine has devices, and the largest that it has
+/// devices for in place of the others.
+template <Runtime R>
+[[nodiscard]] std::vector<int> numbers_of_ranks(std::vector<int> const& wanted) {
+  std::vector<int> numbers;
+  for (int const ranks : wanted) {
+    auto const possible = std::min(ranks, most_ranks<R>());
+    if (std::find(numbers.begin(), numbers.end(), possible) == numbers.end()) {
+      numbers.push_back(possible);
+    }
+  }
+  return numbers;
+}
+
 /// A fixture that skips the test with a message if there are no two devices.
 template <Runtime R>
 class RanksTest : public ::testing::Test {

@@ -76,7 +76,7 @@ cudaError_t FakeDevice::begin_capture(cudaStream_t origin) {
   if (!has(origin) || captured_.contains(origin)) {
     return misuse(fmt::format("captures stream {}", number_of(origin)), cudaErrorIllegalState);
   }
-  captured_.emplace(origin, std::make_shared<Capture>(Capture{origin, {}, 0}));
+  captured_.emplace(origin, std::make_shared<Capture>(Capture{origin, {}, 0, {}}));
   return cudaSuccess;
 }
 
@@ -91,6 +91,21 @@ cudaError_t FakeDevice::end_capture(cudaStream_t origin, cudaGraph_t* graph) {
   *graph = static_cast<cudaGraph_t>(new_handle());
   graphs.emplace(*graph, capture);
   return cudaSuccess;
+}
+
+bool FakeDevice::destroy_graph(void const* graph) {
+  auto const found = graphs.find(graph);
+  if (found == graphs.end()) {
+    return false;
+  }
+  auto const capture = found->second;
+  graphs.erase(found);
+  bool const has_others = std::any_of(
+      graphs.begin(), graphs.end(), [&](auto const& entry) { return entry.second == capture; });
+  if (!has_others) {
+    capture->user_objects.clear();
+  }
+  return true;
 }
 
 cudaError_t FakeDevice::upload(void const* graph, cudaStream_t stream) {

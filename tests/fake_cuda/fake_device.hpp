@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fake_cuda {
@@ -38,6 +39,7 @@ struct Capture {
   cudaStream_t origin;
   std::vector<std::function<void()>> actions;
   int pending_uploads = 0;
+  std::vector<std::shared_ptr<void>> user_objects;  ///< see FakeDevice::retain()
 };
 
 enum class MemoryKind : std::uint8_t { device, pinned };
@@ -89,6 +91,15 @@ class FakeDevice {
   [[nodiscard]] Capture const* capture_of(cudaStream_t stream) const {
     auto const found = captured_.find(stream);
     return found != captured_.end() ? found->second.get() : nullptr;
+  }
+  /// Removes a graph or an executable graph. Returns whether it was there.
+  bool destroy_graph(void const* graph);
+  /// Keeps an object until the last graph of the stream's capture is destroyed, like
+  /// cudaGraphRetainUserObject(). Does nothing if the stream is not being captured.
+  void retain(cudaStream_t stream, std::shared_ptr<void> object) {
+    if (auto const found = captured_.find(stream); found != captured_.end()) {
+      found->second->user_objects.push_back(std::move(object));
+    }
   }
   void spoil_capture_of(cudaStream_t stream) { captured_.erase(stream); }
   /// The graphs and executable graphs, by their handles.

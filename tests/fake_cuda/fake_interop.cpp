@@ -66,7 +66,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return call("cudaGraphDestroy", [&](FakeDevice& device) {
-    return device.graphs.erase(graph) == 1
+    return device.destroy_graph(graph)
                ? cudaSuccess
                : device.misuse("destroys a graph that is not there", cudaErrorInvalidValue);
   });
@@ -74,7 +74,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return call("cudaGraphExecDestroy", [&](FakeDevice& device) {
-    return device.graphs.erase(executable) == 1
+    return device.destroy_graph(executable)
                ? cudaSuccess
                : device.misuse("destroys a graph that is not there", cudaErrorInvalidValue);
   });

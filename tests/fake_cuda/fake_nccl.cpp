@@ -14,6 +14,8 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
+#include <thread>
 #include <utility>
 
 /// The ranks of a communicator.
@@ -31,6 +33,8 @@ struct ncclComm {
   bool is_finalized = false;
   bool has_ended = false;
   int calls_in_progress = 0;
+  int graphs = 0;       ///< captured collectives whose graphs live
+  int destructors = 0;  ///< captured collectives that threads of CUDA are yet to destroy
   std::set<std::string> connected;
   std::size_t window_count = 0;  ///< also those that have ended
   std::set<ncclWindow_t> windows;
@@ -55,7 +59,7 @@ struct State {
   int constructing = 0;
   bool ends_constructors = false;
   int ending = 0;
-  bool has_graphs = false;
+  bool holds_ends = false;
 };
 
 State& state() {
@@ -91,6 +95,37 @@ ncclResult_t connect(State& all, Lock& lock, std::string const& kind, ncclComm& 
   return comm.is_aborted ? ncclSystemError : ncclSuccess;
 }
 
+/// Lets other threads go on for a while, as a long call does.
+void take_a_while() {
+  for (int i = 0; i < 1000; ++i) {
+    std::this_thread::yield();
+  }
+}
+
+/// Returns what a graph with a collective keeps. NCCL gets it back by a destructor which CUDA calls
+/// on a thread of its own, some time after the graph has ended.
+std::shared_ptr<void> captured_plan(ncclComm& comm) {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  ++comm.graphs;
+  return {static_cast<void*>(&comm), [&all, &comm](void*) {
+            {
+              Lock const guard(all.mutex);
+              --comm.graphs;
+              ++comm.destructors;
+            }
+            std::thread([&all, &comm] {
+              take_a_while();
+              Lock const guard(all.mutex);
+              if (comm.has_ended) {
+                static_cast<void>(misuse(all, "a graph outlives its communicator"));
+              }
+              --comm.destructors;
+              all.changed.notify_all();
+            }).detach();
+          }};
+}
+
 ncclResult_t collective(char const* name, ncclComm_t comm, cudaStream_t stream) {
   auto& all = state();
   Lock lock(all.mutex);
@@ -107,6 +142,9 @@ ncclResult_t collective(char const* name, ncclComm_t comm, cudaStream_t stream) 
   lock.unlock();
   auto& device = fake_cuda::FakeDevice::instance();
   std::lock_guard const guard(device.mutex);
+  if (device.capture_of(stream) != nullptr) {
+    device.retain(stream, captured_plan(*comm));
+  }
   return device.enqueue(stream, [] {}) == cudaSuccess ? ncclSuccess : ncclSystemError;
 }
 
@@ -116,11 +154,18 @@ ncclResult_t collective(char const* name, ncclComm_t comm, cudaStream_t stream) 
   return device.owns(memory, bytes, fake_cuda::MemoryKind::device);
 }
 
-/// Ends a communicator when no graph and no call uses it.
-void end(State& all, Lock& lock, ncclComm& comm) {
+/// Waits until a communicator may end.
+void wait_to_end(State& all, Lock& lock, ncclComm& comm) {
   ++all.ending;
-  all.changed.wait(lock, [&] { return !all.has_graphs && comm.calls_in_progress == 0; });
-  comm.has_ended = true;
+  bool const is_held = all.holds_ends;
+  all.changed.wait(lock, [&] {
+    return !all.holds_ends && comm.graphs + comm.destructors + comm.calls_in_progress == 0;
+  });
+  if (is_held) {
+    lock.unlock();
+    take_a_while();
+    lock.lock();
+  }
   --all.ending;
   all.changed.notify_all();
 }
@@ -186,17 +231,23 @@ FailingCall::~FailingCall() {
   all.failing.clear();
 }
 
-LivingGraphs::LivingGraphs() {
+int ending() {
   auto& all = state();
   Lock const lock(all.mutex);
-  all.has_graphs = true;
+  return all.ending;
 }
-LivingGraphs::~LivingGraphs() {
+
+void hold_ends() {
   auto& all = state();
-  Lock lock(all.mutex);
-  all.has_graphs = false;
+  Lock const lock(all.mutex);
+  all.holds_ends = true;
+}
+
+void release_ends() {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  all.holds_ends = false;
   all.changed.notify_all();
-  all.changed.wait(lock, [&] { return all.ending == 0; });
 }
 
 void end_constructors() {
@@ -268,10 +319,10 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (auto const result = fake_nccl::begin(all, "ncclCommFinalize", comm); result != ncclSuccess) {
     return result;
   }
-  ++all.ending;
-  all.changed.wait(lock, [&] { return !all.has_graphs; });
-  --all.ending;
-  all.changed.notify_all();
+  if (comm->graphs != 0) {
+    static_cast<void>(fake_nccl::misuse(all, "ncclCommFinalize waits for a captured graph"));
+  }
+  fake_nccl::wait_to_end(all, lock, *comm);
   comm->is_finalized = true;
   return ncclSuccess;
 }
@@ -285,7 +336,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm->is_finalized) {
     return fake_nccl::misuse(all, "ncclCommDestroy without ncclCommFinalize");
   }
-  fake_nccl::end(all, lock, *comm);
+  fake_nccl::wait_to_end(all, lock, *comm);
+  comm->has_ended = true;
   return ncclSuccess;
 }
 
@@ -297,7 +349,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   }
   comm->is_aborted = true;
   all.changed.notify_all();
-  fake_nccl::end(all, lock, *comm);
+  fake_nccl::wait_to_end(all, lock, *comm);
+  comm->has_ended = true;
   return ncclSuccess;
 }
 

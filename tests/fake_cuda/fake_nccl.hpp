@@ -27,8 +27,10 @@ namespace fake_nccl {
 [[nodiscard]] std::pair<int, int> blocks_and_policy();
 
 /// Returns the violations of NCCL's rules since the last call, one sentence each: calls with a
-/// communicator that has ended, communicators that do not block, and windows of other memory than
-/// NCCL's or that differ between ranks.
+/// communicator that has ended, communicators that do not block, windows of other memory than
+/// NCCL's or that differ between ranks, and ends that wait for a captured graph (the end of a
+/// communicator that is aborted may). Destructors that graphs call, on a thread of CUDA and later,
+/// are waited for without a violation.
 [[nodiscard]] std::vector<std::string> take_misuses();
 
 /// Lets the next collective of each kind of every communicator wait for the other ranks once more,
@@ -45,15 +47,13 @@ class FailingCall {
   FailingCall& operator=(FailingCall const&) = delete;
 };
 
-/// A guard that stands for captured graphs with collectives: while it lives, no communicator ends,
-/// and calls that end one block. The destructor waits for those calls.
-class LivingGraphs {
- public:
-  LivingGraphs();
-  ~LivingGraphs();
-  LivingGraphs(LivingGraphs const&) = delete;
-  LivingGraphs& operator=(LivingGraphs const&) = delete;
-};
+/// Returns the number of calls in progress that end a communicator.
+[[nodiscard]] int ending();
+
+/// Lets calls that end communicators block from now on, as when ranks of other processes end theirs
+/// later, until release_ends() is called. They then take a while.
+void hold_ends();
+void release_ends();
 
 /// Ends the constructors that wait for ranks which do not come, with an error, and waits for them.
 void end_constructors();

@@ -6,13 +6,17 @@
 #include "fake_nccl.hpp"
 
 #include <msstream/comm/collectives.hpp>
+#include <msstream/step/captured_step.hpp>
 
 #include <nccl.h>
+
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -303,18 +307,151 @@ TEST_F(NcclTest, a_call_that_connects_gpus_ends_when_another_rank_does_not_come)
   });
 }
 
-TEST_F(NcclTest, a_communicator_with_collectives_in_living_graphs_does_not_keep_its_rank) {
-  std::optional<fake_nccl::LivingGraphs> graphs(std::in_place);
+/// Two ranks with a communicator each, and a captured step with its collectives.
+struct RankWithStep {
+  explicit RankWithStep(World const& world, std::chrono::nanoseconds timeout = kNoTimeout)
+      : own(std::in_place, communicator(device, world, timeout)) {
+    auto const tensor = ms::zeros<float>(device, {4});
+    step.emplace(device, [&] {
+      ms::comm::all_reduce(*own, tensor);
+      ms::comm::barrier(*own);
+    });
+    step->replay();
+    own->synchronize();
+  }
+  /// Lets a call of rank 0 fail, and returns when this rank has been told.
+  void fail(int own_rank) {
+    std::optional<fake_nccl::FailingCall> failing;
+    if (own_rank == 0) {
+      failing.emplace("ncclAllReduce", 0);
+      auto const tensor = ms::zeros<float>(device, {4});
+      EXPECT_THROW(ms::comm::all_reduce(*own, tensor), std::runtime_error);
+    }
+    while (message_of([&] { own->synchronize(); }).empty()) {
+    }
+  }
+
+  Device device;
+  std::optional<Communicator> own;
+  std::optional<ms::CapturedStep<ms::Cuda>> step;
+};
+
+TEST_F(NcclTest, a_communicator_ends_at_once_after_the_steps_that_have_captured_it) {
+  ms::comm::run_as_threads(2, [](World const& world) {
+    RankWithStep rank(world);
+    rank.step.reset();
+    static_cast<void>(rank.own->exchange("both steps are gone"));
+    auto const live = fake_nccl::live();
+    static_cast<void>(rank.own->exchange("both have looked"));
+    rank.own.reset();
+    EXPECT_LT(fake_nccl::live(), live);
+    EXPECT_EQ(ms::to_host(ms::zeros<float>(rank.device, {4})).size(), 4U);
+  });
+}
+
+TEST_F(NcclTest, a_communicator_ends_with_the_last_step_that_has_captured_it) {
+  std::atomic<int> came{0};
+  auto const finalized = fake_nccl::calls("ncclCommFinalize");
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    RankWithStep rank(world);
+    std::optional<ms::CapturedStep<ms::Cuda>> other;
+    auto const tensor = ms::zeros<float>(rank.device, {4});
+    other.emplace(rank.device, [&] { ms::comm::all_reduce(*rank.own, tensor); });
+    rank.own.reset();
+    rank.step.reset();
+    rank.device.default_group().synchronize();
+    came.fetch_add(1);
+    while (came.load() < 2) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(fake_nccl::calls("ncclCommFinalize"), finalized) << "waits for the other step";
+    EXPECT_EQ(fake_nccl::ending(), 0) << "no thread waits for a graph";
+    came.fetch_add(1);
+    while (came.load() < 4) {
+      std::this_thread::yield();
+    }
+    other->replay();
+    other.reset();
+  });
+  EXPECT_EQ(fake_nccl::calls("ncclCommFinalize"), finalized + 2);
+}
+
+TEST_F(NcclTest, a_capture_that_fails_keeps_no_communicator) {
+  ms::comm::run_as_threads(2, [](World const& world) {
+    Device const device;
+    auto const own = communicator(device, world);
+    auto const tensor = ms::zeros<float>(device, {4});
+    auto const fail = [&] {
+      ms::CapturedStep<ms::Cuda> const step(device, [&] {
+        ms::comm::all_reduce(own, tensor);
+        throw std::runtime_error("in a capture");
+      });
+    };
+    EXPECT_THROW(fail(), std::runtime_error);
+    static_cast<void>(own.exchange("both have failed"));
+  });
+}
+
+TEST_F(NcclTest, a_failure_ends_the_collectives_at_once_and_the_communicator_with_its_steps) {
+  auto const aborts = fake_nccl::calls("ncclCommAbort");
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    RankWithStep rank(world);
+    static_cast<void>(rank.own->exchange("both have a step"));
+    rank.fail(world.rank());
+    while (fake_nccl::calls("ncclCommAbort") < aborts + 2) {
+      std::this_thread::yield();
+    }
+    rank.own.reset();
+    rank.step->replay();
+    EXPECT_GT(fake_nccl::ending(), 0) << "NCCL waits for the step";
+    rank.step.reset();
+  });
+  while (fake_nccl::live() > 0) {  // threads end what the graphs have kept
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(fake_nccl::calls("ncclCommAbort"), aborts + 2);
+}
+
+/// Ends a program while NCCL still ends its communicators, and returns by exit() 0 if no thread is
+/// in NCCL when the driver may end.
+[[noreturn]] void exit_while_communicators_end() {
+  // Handlers run in the reverse order, that of the library between these two.
+  std::atexit([] {
+    if (fake_nccl::ending() != 0 || fake_nccl::live() != 0) {
+      ::_exit(1);
+    }
+  });
+  fake_nccl::hold_ends();
   ms::comm::run_as_threads(2, [](World const& world) {
     Device const device;
     auto const own = communicator(device, world);
     ms::comm::barrier(own);
   });
-  EXPECT_EQ(fake_nccl::live(), 2);
-  graphs.reset();  // now threads end both
-  while (fake_nccl::live() > 0) {
-    std::this_thread::yield();
-  }
+  std::atexit(fake_nccl::release_ends);
+  std::exit(fake_nccl::ending() == 2 ? 0 : 2);
+}
+
+/// Ends a program whose captured steps outlive it, after a failure of their communicators.
+[[noreturn]] void exit_with_steps_of_failed_communicators() {
+  ms::comm::run_as_threads(2, [](World const& world) {
+    auto& rank = *new RankWithStep(world);
+    static_cast<void>(rank.own->exchange("both have a step"));
+    rank.fail(world.rank());
+    rank.own.reset();
+  });
+  std::exit(fake_nccl::ending() == 2 ? 0 : 2);
+}
+
+TEST(NcclAtExit, no_thread_is_in_nccl_when_the_driver_ends) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(exit_while_communicators_end(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(NcclAtExit, exit_does_not_wait_for_communicators_that_captured_steps_keep) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto const begin = std::chrono::steady_clock::now();
+  EXPECT_EXIT(exit_with_steps_of_failed_communicators(), ::testing::ExitedWithCode(0), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 }  // namespace

@@ -81,7 +81,8 @@ class OverlapReport {
 /// report says so. So are they on other runtimes. Then work that bypasses issue() is not recorded,
 /// and a replay of a captured step is one operation. Which operation needs the results of which is
 /// always recorded. As under record_step(), operations are issued one at a time, and all memory
-/// that they use stays allocated until the end.
+/// that they use stays allocated until the end: a step may take memory from the driver, and be told
+/// so, that it would else reuse.
 ///
 /// Blocks the host until all earlier work is complete, and again until the steps are complete.
 /// Throws what `step` throws, std::invalid_argument for bad options and for steps that issue no

@@ -3,6 +3,8 @@
 
 #include "comm/nccl/nccl_connect_cuda.hpp"
 
+#include "comm/nccl/nccl_ends_cuda.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -48,7 +50,7 @@ struct Lane {
 /// up.
 ///
 /// Ownership: whoever takes the communicator from `comm` ends it. Memory ordering: `failure` is
-/// written before `done` is set.
+/// written before the thread's function returns.
 struct Connecting {
   NcclCalls calls;
   ncclUniqueId id{};
@@ -58,7 +60,6 @@ struct Connecting {
   std::atomic<ncclComm_t> comm{nullptr};
   std::atomic<bool> is_given_up{false};
   std::string failure;
-  std::promise<void> done;
 
   /// Ends the communicator, if nobody else has.
   void abort() {
@@ -129,7 +130,6 @@ void connect_for(std::shared_ptr<Connecting> const& with) {
   if (with->is_given_up.load() || !with->failure.empty()) {
     with->abort();
   }
-  with->done.set_value();
 }
 
 /// Returns the id that rank 0 makes. Throws std::runtime_error if the settings of rank 0 differ
@@ -163,16 +163,6 @@ std::string text_of(ncclResult_t result, ncclComm_t comm) {
       "NCCL: {}{}{}", ncclGetErrorString(result), says_more ? ": " : "", says_more ? last : "");
 }
 
-bool ends_within(std::chrono::nanoseconds longest, std::function<void()> function) {
-  std::promise<void> done;
-  auto const ended = done.get_future();
-  std::thread([function = std::move(function), done = std::move(done)]() mutable {
-    function();
-    done.set_value();
-  }).detach();
-  return ended.wait_for(longest) == std::future_status::ready;
-}
-
 void connect(NcclCalls& calls,
              std::shared_ptr<Backend> const& runtime,
              Peers& peers,
@@ -186,8 +176,7 @@ void connect(NcclCalls& calls,
   with->most_sms = settings.most_sms;
   with->copy_engines = settings.copy_engines;
   with->runtime = runtime;
-  auto done = with->done.get_future();
-  std::thread([with] { connect_for(with); }).detach();
+  auto const done = call_alone([with] { connect_for(with); });
   bool is_late = false;
   while (done.wait_for(kBetweenLooks) != std::future_status::ready) {
     peers.look(true);

@@ -12,7 +12,6 @@
 #include <nccl.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,10 +19,6 @@ namespace msstream::comm::detail {
 
 /// Returns what NCCL says about a result. `comm` may be null.
 [[nodiscard]] std::string text_of(ncclResult_t result, ncclComm_t comm);
-
-/// Calls a function on a thread of its own, and returns whether it has ended within the time. If it
-/// has not, the thread goes on alone, so the function must own what it uses.
-bool ends_within(std::chrono::nanoseconds longest, std::function<void()> function);
 
 /// Makes the communicator of this rank, whose calls block, and connects the GPUs, so that most
 /// later collectives need not: runs a collective of each kind. Blocks until all ranks have called

@@ -2,6 +2,7 @@
 #include "comm/nccl.hpp"
 #include "comm/nccl/nccl_calls_cuda.hpp"
 #include "comm/nccl/nccl_connect_cuda.hpp"
+#include "comm/nccl/nccl_ends_cuda.hpp"
 #include "comm/peers.hpp"
 #include "comm/peers_transport.hpp"
 #include "comm/timeout.hpp"
@@ -59,13 +60,12 @@ class Nccl final : public PeersTransport<Peers> {
        CommunicatorSettings const& settings)
       : PeersTransport(std::move(peers), settings.timeout), runtime_(std::move(runtime)) {
     runtime_->make_current();
-    calls_ = {.rank = peers_->rank(),
-              .size = peers_->size(),
-              .scratch = static_cast<std::byte*>(runtime_->allocate_device(scratch_bytes()))};
+    owner_ = std::make_shared<NcclOwner>(runtime_, scratch_bytes());
+    calls_ = {.rank = peers_->rank(), .size = peers_->size(), .scratch = owner_->scratch()};
     try {
       connect(calls_, runtime_, *peers_, settings, deadline_after(timeout_) + kForConnections);
+      owner_->set(calls_.comm);
     } catch (std::exception const& error) {
-      runtime_->free_device(calls_.scratch, scratch_bytes());
       if (peers_->has_failed()) {
         throw;
       }
@@ -77,7 +77,6 @@ class Nccl final : public PeersTransport<Peers> {
   ~Nccl() override {
     if (!home_.is_left()) {
       abort();
-      runtime_->free_device(calls_.scratch, scratch_bytes());
     }
   }
 
@@ -107,6 +106,11 @@ class Nccl final : public PeersTransport<Peers> {
       peers_->lose(peers_->rank(), why);
       throw std::runtime_error(why);
     }
+  }
+
+  std::shared_ptr<void const> share_with_graph() override {
+    std::lock_guard const guard(mutex_);
+    return owner_ != nullptr ? owner_->share_with_graph() : nullptr;
   }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
@@ -173,7 +177,7 @@ class Nccl final : public PeersTransport<Peers> {
     constexpr int kLooks = 10;
     std::unique_lock const lock(mutex_, std::try_to_lock);
     auto state = ncclSuccess;
-    if (!lock.owns_lock() || calls_.comm == nullptr ||
+    if (!lock.owns_lock() || calls_.comm == nullptr || home_.is_left() ||
         ncclCommGetAsyncError(calls_.comm, &state) != ncclSuccess || state == ncclSuccess ||
         ++looks_with_error_ < kLooks) {
       return;
@@ -293,47 +297,25 @@ class Nccl final : public PeersTransport<Peers> {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
     windows_.clear();  // NCCL's calls would wait for the collectives in flight
 #endif
-    end_by([](ncclComm_t comm) { static_cast<void>(ncclCommAbort(comm)); });
+    if (std::exchange(calls_.comm, nullptr) != nullptr) {
+      owner_->abort();
+    }
   }
 
-  /// Frees the communicator, whose collectives are complete.
+  /// Gives up the communicator, whose collectives are complete. It ends when no captured graph has
+  /// any.
   void end() noexcept {
     std::lock_guard const guard(mutex_);
+    calls_.comm = nullptr;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
     // Windows keep the memory of tensors that outlive the communicator.
-    std::vector<ncclWindow_t> windows;
+    std::vector<ncclWindow_t> handles;
     for (auto const& window : std::exchange(windows_, {})) {
-      windows.push_back(window.handle);
+      handles.push_back(window.handle);
     }
-#else
-    std::vector<void*> const windows;
+    owner_->keep(std::move(handles));
 #endif
-    end_by([runtime = runtime_, windows](ncclComm_t comm) {
-      runtime->make_current();
-      for ([[maybe_unused]] auto* const window : windows) {
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-        static_cast<void>(ncclCommWindowDeregister(comm, window));
-#endif
-      }
-      if (ncclCommFinalize(comm) == ncclSuccess) {
-        static_cast<void>(ncclCommDestroy(comm));
-      }
-    });
-  }
-
-  /// Ends the communicator by a function, if it has not ended. NCCL frees it when no captured graph
-  /// has its collectives, for which a thread waits if need be.
-  template <class Function>
-  void end_by(Function function) noexcept {
-    constexpr auto kForGraphs = std::chrono::seconds(1);
-    auto* const comm = std::exchange(calls_.comm, nullptr);
-    if (comm == nullptr || home_.is_left()) {
-      return;
-    }
-    try {
-      static_cast<void>(ends_within(kForGraphs, [comm, function] { function(comm); }));
-    } catch (...) {  // NOLINT(bugprone-empty-catch): without a thread, NCCL keeps the communicator
-    }
+    owner_.reset();
   }
 
   [[nodiscard]] std::string failure_text(std::string const& what) const {
@@ -347,7 +329,8 @@ class Nccl final : public PeersTransport<Peers> {
   std::shared_ptr<msstream::detail::Backend> runtime_;
   msstream::detail::HomeProcess home_{RuntimeLife::driver};
   std::timed_mutex mutex_;
-  NcclCalls calls_;  ///< with a communicator until it has ended
+  std::shared_ptr<NcclOwner> owner_;  ///< null once this rank has left
+  NcclCalls calls_;                   ///< with a communicator until it has ended
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
   std::vector<Window> windows_;  ///< those of a communicator that has not ended
   std::int64_t windows_made_ = 0;

@@ -63,6 +63,9 @@ class OpenCapture {
   virtual void add_unfinished(std::weak_ptr<std::string const> message) = 0;
   /// Calls `check` before each replay, which does not begin if it throws.
   virtual void before_replay(std::function<void()> check) = 0;
+  /// Keeps an object until the graph is destroyed, or the capture without a graph. It is destroyed
+  /// after the graph, on the thread that destroys the graph.
+  virtual void keep_with_graph(std::shared_ptr<void const> object) = 0;
 
  protected:
   explicit OpenCapture(StreamContext const& device) noexcept : device_(device) {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
+#include "comm/kept_ranks.hpp"
 #include "memory/runtimes.hpp"
 #include "step/parallel/normed_ranks.hpp"
 
@@ -38,10 +39,14 @@ TYPED_TEST(BatchNormOnRanks, results_and_gradients_are_those_of_the_whole_batch)
       how.rows = std::min<std::int64_t>(how.rows, 40);
       how.width = std::min<std::int64_t>(how.width, 12);
       auto const expected = norm_reference(how);
-      for (int const ranks : {1, 2, 3, 4}) {
-        SCOPED_TRACE(std::to_string(ranks) + " ranks, dice: " + std::to_string(is_dice) +
-                     ", mask: " + std::to_string(is_masked));
-        EXPECT_LT(off_by(normed_on_ranks<TypeParam>(ranks, how), expected), kNormTolerance);
+      for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3, 4})) {
+        for (bool const has_rows_on_all : {false, true}) {
+          SCOPED_TRACE(std::to_string(ranks) + " ranks, dice: " + std::to_string(is_dice) +
+                       ", mask: " + std::to_string(is_masked) +
+                       ", rows on all: " + std::to_string(has_rows_on_all));
+          how.has_rows_on_all = has_rows_on_all;
+          EXPECT_LT(off_by(normed_on_ranks<TypeParam>(ranks, how), expected), kNormTolerance);
+        }
       }
     }
   }
@@ -51,6 +56,7 @@ TYPED_TEST(BatchNormOnRanks, each_rank_by_itself_gives_other_results) {
   auto how = random_norm(5);
   how.rows = 20;
   how.width = 4;
+  how.has_rows_on_all = true;  // otherwise one of two ranks has the whole batch
   for (bool const is_dice : {false, true}) {
     how.is_dice = is_dice;
     EXPECT_GT(off_by(normed_on_ranks<TypeParam>(3, how, false), norm_reference(how)), 1e-3);
@@ -108,7 +114,7 @@ TYPED_TEST(BatchNormOnRanks, a_stack_trains_on_ranks_as_on_one) {
     std::vector<float> state;
     std::vector<float> evaluated;
     std::mutex mutex;
-    on_ranks<R>(ranks, [&](Rank<R> const& rank) {
+    on_kept_ranks<R>(ranks, [&](Rank<R> const& rank) {
       auto const part = uneven_parts(kRows, rank.size())[static_cast<std::size_t>(rank.rank())];
       Parameters<R> parameters(rank.device, {.seed = 7});
       DenseStack<R> const stack(parameters,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "comm/ranks.hpp"
+#include "comm/kept_ranks.hpp"
 #include "step/parallel/sharded_bags.hpp"
 
 #include <msstream/msstream.hpp>
@@ -377,7 +377,7 @@ template <Runtime R>
   with_tables(found.after);
   found.bits.resize(static_cast<std::size_t>(ranks));
   found.norms.resize(static_cast<std::size_t>(ranks));
-  on_ranks<R>(ranks, [&](Rank<R> const& rank) {
+  on_kept_ranks<R>(ranks, [&](Rank<R> const& rank) {
     ClippedRank<R> trained(rank, how);
     auto const number = static_cast<std::size_t>(rank.rank());
     auto const store = [&](Clipped& state) {

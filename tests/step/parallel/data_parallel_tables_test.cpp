@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/ranks.hpp"
+#include "comm/kept_ranks.hpp"
 
 #include <msstream/msstream.hpp>
 #include <msstream/step/data_parallel.hpp>
@@ -325,7 +325,7 @@ class DataParallelTables : public RanksTest<R> {
   static std::vector<float> expect_trained(int ranks, HowTables const& how) {
     std::mutex mutex;
     std::map<int, std::vector<std::vector<std::vector<float>>>> results;
-    on_ranks<R>(ranks, [&](Rank<R> const& rank) {
+    on_kept_ranks<R>(ranks, [&](Rank<R> const& rank) {
       TablesOfRank<R> training(rank, how);
       auto const first = training.values();
       training.train();
@@ -357,7 +357,7 @@ TYPED_TEST_SUITE(DataParallelTables, RankRuntimes, RuntimeNamesOfRanks);
 
 TYPED_TEST(DataParallelTables, ranks_train_tables_as_one_trains_them_on_the_whole_batch) {
   for (auto const kind : {Kind::sgd, Kind::rowwise_adagrad, Kind::adam}) {
-    for (int const ranks : {1, 2, 3, 4}) {
+    for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3, 4})) {
       SCOPED_TRACE(std::string(ops::name_of(kind)) + ", ranks: " + std::to_string(ranks));
       TestFixture::expect_trained(ranks, {.kind = kind});
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
-#include "comm/ranks.hpp"
+#include "comm/kept_ranks.hpp"
 #include "memory/journal.hpp"
 #include "runtime/gate.hpp"
 
@@ -199,7 +199,7 @@ class DataParallelTest : public RanksTest<R> {
     WholeBatch const batch{.rows = 25};
     std::mutex mutex;
     std::map<int, std::vector<std::vector<float>>> results;
-    on_ranks<R>(ranks, [&](Rank<R> const& rank) {
+    on_kept_ranks<R>(ranks, [&](Rank<R> const& rank) {
       auto const result =
           train_share(rank, batch, batch_parts(batch.rows, rank.size())[rank.rank()], how);
       std::lock_guard const guard(mutex);
@@ -215,7 +215,7 @@ class DataParallelTest : public RanksTest<R> {
 TYPED_TEST_SUITE(DataParallelTest, RankRuntimes, RuntimeNamesOfRanks);
 
 TYPED_TEST(DataParallelTest, ranks_train_what_one_trains_on_the_whole_batch) {
-  for (int const ranks : {1, 2, 3, 4}) {
+  for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3, 4})) {
     TestFixture::expect_trained(ranks, {});
   }
 }

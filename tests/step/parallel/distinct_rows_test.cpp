@@ -28,7 +28,7 @@ TYPED_TEST_SUITE(DistinctRowsTest, RankRuntimes, RuntimeNamesOfRanks);
 TYPED_TEST(DistinctRowsTest, sums_at_home_are_added_in_the_order_of_the_ranks) {
   for (auto const rule : {ShardRule::sgd, ShardRule::adam}) {
     for (bool const is_fixed : {false, true}) {
-      for (int const ranks : {1, 2, 3, 4}) {
+      for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3, 4})) {
         HowShards how{.rule = rule, .is_fixed = is_fixed, .sent = SentRows::distinct};
         auto const expected = trained_rank_by_rank<TypeParam>(ranks, how);
         for (auto const& plan : plans_of_distinct_rows()) {
@@ -52,7 +52,7 @@ TYPED_TEST(DistinctRowsTest, they_train_like_pooled_rows) {
 }
 
 TYPED_TEST(DistinctRowsTest, every_sharding_takes_the_maximum) {
-  for (int const ranks : {1, 2, 3}) {
+  for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3})) {
     HowShards how{.rule = ShardRule::adam, .is_largest = true, .sent = SentRows::distinct};
     auto const expected = trained_rank_by_rank<TypeParam>(ranks, how);
     for (auto const& plan : plans_of_distinct_rows()) {

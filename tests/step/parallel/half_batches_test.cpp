@@ -94,7 +94,7 @@ TYPED_TEST(HalfBatchesTest, train_what_the_whole_batch_trains) {
   for (std::int64_t const rows : {29, 3}) {  // of 3 rows, some halves have none
     auto const expected = train_whole<TypeParam>(rows);
     for (auto const reduction : {comm::Reduction::mean, comm::Reduction::sum}) {
-      for (int const ranks : {1, 2, 3}) {
+      for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3})) {
         SCOPED_TRACE(fmt::format("{} ranks, {} rows, {}", ranks, rows, name_of(reduction)));
         auto const found = TestFixture::trained(ranks, {.rows = rows, .reduction = reduction});
         expect_near_whole(found.losses, expected.losses);

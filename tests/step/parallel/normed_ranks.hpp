@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "comm/ranks.hpp"
+#include "comm/kept_ranks.hpp"
 #include "step/parallel/sharded_bags.hpp"
 
 #include <msstream/msstream.hpp>
@@ -34,6 +34,7 @@ struct HowNormed {
   float momentum = 0.1F;
   int groups = 0;
   bool is_captured = false;
+  bool has_rows_on_all = false;  ///< whether no rank is without rows
   std::uint64_t seed = 1;
 
   [[nodiscard]] std::int64_t weights() const { return has_one_weight ? 1 : width; }
@@ -211,7 +212,9 @@ class NormedRank {
       : rank_(rank),
         how_(how),
         is_exchanged_(is_exchanged),
-        part_(uneven_parts(how.rows, rank.size())[static_cast<std::size_t>(rank.rank())]),
+        part_((how.has_rows_on_all
+                   ? batch_parts(how.rows, rank.size())
+                   : uneven_parts(how.rows, rank.size()))[static_cast<std::size_t>(rank.rank())]),
         input_(rank.device, {part_.rows(), how.width}),
         gradient_(rank.device, {part_.rows(), how.width}),
         mask_(rank.device, {part_.rows()}),
@@ -319,7 +322,7 @@ template <Runtime R>
                                                  bool is_exchanged = true) {
   std::mutex mutex;
   std::vector<NormedSteps<float>> of_ranks(static_cast<std::size_t>(ranks));
-  on_ranks<R>(ranks, [&](Rank<R> const& rank) {
+  on_kept_ranks<R>(ranks, [&](Rank<R> const& rank) {
     auto found = NormedRank<R>(rank, how, is_exchanged).run();
     std::lock_guard const guard(mutex);
     of_ranks[static_cast<std::size_t>(rank.rank())] = std::move(found);

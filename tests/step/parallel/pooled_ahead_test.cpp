@@ -44,7 +44,7 @@ TYPED_TEST(PooledAheadTest, untouched_bags_ahead_change_no_bit) {
   auto const plans = plans_of_pooled_rows();
   for (std::size_t p = 0; p < plans.size(); ++p) {
     for (int const choice : {0, 1, 2, 3}) {
-      for (int const ranks : {1, 2, 3, 4}) {
+      for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3, 4})) {
         // Tables of few rows have nearly all of them in both batches, larger ones do not.
         HowShards how{.shardings = plans[p],
                       .rule = ShardRule::adam,
@@ -115,7 +115,7 @@ TYPED_TEST(PooledAheadTest, stale_rows_are_those_before_the_update) {
       continue;
     }
     for (bool const is_fixed : {false, true}) {
-      for (int const ranks : {1, 2, 3, 4}) {
+      for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3, 4})) {
         SCOPED_TRACE(std::string(name_of(plan[0])) + ", ranks: " + std::to_string(ranks));
         bool const is_whole = plan[0] != Sharding::row_wise;
         HowShards how{.shardings = plan,

@@ -30,7 +30,7 @@ TYPED_TEST_SUITE(PrefetchRows, RankRuntimes, RuntimeNamesOfRanks);
 
 TYPED_TEST(PrefetchRows, untouched_rows_ahead_change_no_bit) {
   for (bool const is_fixed : {false, true}) {
-    for (int const ranks : {1, 2, 3, 4}) {
+    for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3, 4})) {
       for (auto const& plan : plans_of_distinct_rows()) {
         SCOPED_TRACE(std::string(name_of(plan[0])) + ", ranks: " + std::to_string(ranks));
         HowShards how{.shardings = plan,
@@ -73,7 +73,7 @@ TYPED_TEST(PrefetchRows, bits_are_equal_for_all_groups_eager_and_captured) {
 TYPED_TEST(PrefetchRows, stale_rows_are_those_before_the_update) {
   for (auto const& plan : {std::vector{Sharding::table_wise},
                            std::vector{Sharding::row_wise, Sharding::column_wise}}) {
-    for (int const ranks : {1, 2, 3}) {
+    for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3})) {
       SCOPED_TRACE(std::string(name_of(plan[0])) + ", ranks: " + std::to_string(ranks));
       HowShards how{.shardings = plan,
                     .rule = ShardRule::adam,

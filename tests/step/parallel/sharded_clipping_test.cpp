@@ -33,7 +33,7 @@ TYPED_TEST(ShardedClipping, gradients_are_clipped_by_the_norm_of_all_ranks) {
     auto how = random_clipping(seed + p);
     how.shardings = plans[p];
     how.clip = 0.8F;
-    for (int const ranks : {1, 2, 3, 4}) {
+    for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3, 4})) {
       SCOPED_TRACE(std::string(name_of(plans[p][0])) + ", ranks: " + std::to_string(ranks));
       expect_clipped(clipped_on_ranks<TypeParam>(ranks, how), how);
     }

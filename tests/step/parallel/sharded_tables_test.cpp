@@ -36,7 +36,7 @@ TYPED_TEST(ShardedTablesTest, whole_tables_and_columns_have_the_bits_of_one_rank
       auto const expected = trained_whole<TypeParam>(how);
       for (auto const& plan : plans) {
         how.shardings = plan;
-        for (int const ranks : {1, 2, 3, 4}) {
+        for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3, 4})) {
           SCOPED_TRACE(std::string(ops::name_of(rule)) + ", " + std::string(name_of(plan[0])) +
                        ", ranks: " + std::to_string(ranks));
           expect_as_whole<TypeParam>(trained_in_parts<TypeParam>(ranks, how), expected);
@@ -57,7 +57,7 @@ TYPED_TEST(ShardedTablesTest, rows_on_several_ranks_are_those_of_one_rank) {
                                            Sharding::row_wise,
                                            Sharding::replicated}}) {
         how.shardings = plan;
-        for (int const ranks : {1, 2, 3, 4}) {
+        for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3, 4})) {
           SCOPED_TRACE(std::string(ops::name_of(rule)) + ", ranks: " + std::to_string(ranks));
           auto const found = trained_in_parts<TypeParam>(ranks, how);
           expect_near(found, expected);
@@ -165,7 +165,7 @@ TYPED_TEST(ShardedTablesTest, dense_parameters_train_beside_tables_in_parts) {
     return weights;
   };
   auto const expected = trained(1, false);
-  for (int const ranks : {2, 3}) {
+  for (int const ranks : numbers_of_ranks<TypeParam>({2, 3})) {
     auto const eager = trained(ranks, false);
     ASSERT_EQ(eager.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -260,7 +260,7 @@ TYPED_TEST(ShardedTablesTest, gradients_are_averaged_over_the_ranks) {
 TYPED_TEST(ShardedTablesTest, gradients_are_averaged_over_the_parts_of_a_batch) {
   constexpr int kParts = 4;
   auto const expected = trained_whole<TypeParam>({.scale = 1.0F / kParts});
-  for (int const ranks : {1, 2}) {
+  for (int const ranks : numbers_of_ranks<TypeParam>({1, 2})) {
     expect_as_whole<TypeParam>(trained_in_parts<TypeParam>(ranks,
                                                            {.shardings = {Sharding::table_wise},
                                                             .reduction = comm::Reduction::mean,

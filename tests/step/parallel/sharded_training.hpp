@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "comm/ranks.hpp"
+#include "comm/kept_ranks.hpp"
 #include "step/parallel/sharded_bags.hpp"
 
 #include <msstream/msstream.hpp>
@@ -323,7 +323,7 @@ template <Runtime R>
   }
   trained.pooled.resize(kShardSteps,
                         std::vector<float>(static_cast<std::size_t>(kShardSamples * columns)));
-  on_ranks<R>(ranks, [&](Rank<R> const& rank) {
+  on_kept_ranks<R>(ranks, [&](Rank<R> const& rank) {
     ShardsOfRank<R> shards(rank, how);
     auto const pooled = shards.train();
     std::lock_guard const guard(mutex);

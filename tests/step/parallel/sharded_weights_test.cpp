@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
-#include "comm/ranks.hpp"
+#include "comm/kept_ranks.hpp"
 #include "memory/runtimes.hpp"
 #include "step/parallel/sharded_training.hpp"
 
@@ -256,7 +256,7 @@ template <Runtime R>
     found.before.tables.emplace_back(count, std::nan(""));
     found.after.tables.emplace_back(count, std::nanf(""));
   }
-  on_ranks<R>(ranks, [&](Rank<R> const& rank) {
+  on_kept_ranks<R>(ranks, [&](Rank<R> const& rank) {
     auto const part =
         uneven_parts(kWeighedSamples, rank.size())[static_cast<std::size_t>(rank.rank())];
     auto const plan = plan_of(specs, how.shardings, rank.size());
@@ -383,7 +383,7 @@ TYPED_TEST(ShardedWeights, weights_and_default_ids_are_those_of_whole_tables) {
       how.is_weighted = (choice & 1) != 0;
       how.has_defaults = (choice & 2) != 0;
       how.is_fixed = (choice & 4) != 0;
-      for (int const ranks : {1, 2, 4}) {
+      for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 4})) {
         SCOPED_TRACE(std::string(name_of(plan[0])) + ", ranks: " + std::to_string(ranks) +
                      ", weights, defaults, fixed: " + std::to_string(choice));
         expect_weighed(weighed_on_ranks<TypeParam>(ranks, how), how);
@@ -447,7 +447,7 @@ TYPED_TEST(ShardedWeights, rows_ahead_are_those_of_whole_tables) {
     for (int const choice : {0, 1, 2, 3}) {
       how.rows_ahead = (choice & 1) != 0 ? RowsAhead::stale : RowsAhead::untouched;
       how.is_fixed = (choice & 2) != 0;
-      for (int const ranks : {1, 2, 4}) {
+      for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 4})) {
         SCOPED_TRACE(std::string(name_of(sharding)) + ", ranks: " + std::to_string(ranks) +
                      ", stale, fixed: " + std::to_string(choice));
         expect_weighed(weighed_on_ranks<TypeParam>(ranks, how), how);

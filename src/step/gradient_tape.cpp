@@ -146,6 +146,20 @@ void detail::AnyTape::record_lookup(std::string_view name,
 }
 
 void detail::AnyTape::record_lookup(std::string_view name,
+                                    detail::AnyTensor const& table,
+                                    ops::Bags<detail::AnyRuntime> const& bags,
+                                    ops::Pooling pooling,
+                                    detail::Floats output,
+                                    Backward backward,
+                                    std::source_location issued_at) {
+  if (!paused_) {
+    auto looked_up = detail::TapeState::looked_up_in(table);
+    looked_up.ids.emplace(detail::TapeState::LookedUpIds{bags, pooling});
+    state_->record(name, std::move(output), std::move(looked_up), std::move(backward), issued_at);
+  }
+}
+
+void detail::AnyTape::record_lookup(std::string_view name,
                                     ops::EmbeddingTables<detail::AnyRuntime> const& tables,
                                     detail::Floats output,
                                     Backward backward,

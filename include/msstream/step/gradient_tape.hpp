@@ -138,6 +138,15 @@ class GradientTape<detail::AnyRuntime> {
                      detail::Floats output,
                      Backward backward,
                      std::source_location issued_at);
+  /// Records a lookup of these bags, whose backward passes the ids that unique_rows() returns for
+  /// them to add_row_gradient(), and calls it once. So the ids are known before the backward.
+  void record_lookup(std::string_view name,
+                     detail::AnyTensor const& table,
+                     ops::Bags<detail::AnyRuntime> const& bags,
+                     ops::Pooling pooling,
+                     detail::Floats output,
+                     Backward backward,
+                     std::source_location issued_at);
   /// Records a lookup in many tables, whose backward calls add_table_part() for each of them.
   void record_lookup(std::string_view name,
                      ops::EmbeddingTables<detail::AnyRuntime> const& tables,

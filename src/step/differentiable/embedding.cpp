@@ -62,7 +62,13 @@ Floats embedding_lookup(AnyTape& tape,
       tape.note_inputs(*bags.weights);
     }
     if (moves_table) {
-      tape.record_lookup("embedding_lookup", table, pooled, std::move(play_back), issued_at);
+      tape.record_lookup("embedding_lookup",
+                         table,
+                         bags,
+                         options.pooling,
+                         pooled,
+                         std::move(play_back),
+                         issued_at);
     } else {
       tape.record("embedding_lookup", pooled, std::move(play_back), issued_at);
     }

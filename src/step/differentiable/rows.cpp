@@ -32,6 +32,8 @@ Floats gather_rows(AnyTape& tape,
   tape.record_lookup(
       "gather_rows",
       table,
+      bags,
+      Pooling::sum,
       gathered,
       [table, bags, issued_at](AnyTape& playing, Floats const& gradient) {
         std::int64_t const rows = table.shape()[0];

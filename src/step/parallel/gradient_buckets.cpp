@@ -69,6 +69,9 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
 void GradientBuckets::watch_last_part() {
   find_readers(tape_.state());
   tape_.state().watch = this;
+  if (rows_.empty() && !tables_.empty() && communicator_.size() > 1) {
+    ids_ahead_ = gather_ids_ahead(tape_, tables_, communicator_, issued_at_);
+  }
 }
 
 GradientBuckets::~GradientBuckets() {
@@ -266,7 +269,8 @@ void GradientBuckets::exchange(bool has_samples) {
   keep_rows(has_samples);
   auto const factor =
       options_.reduction == comm::Reduction::mean ? 1 / static_cast<float>(parts_of_all_) : 1.0F;
-  exchange_rows(tape_.state(), tables_, rows_, communicator_, factor, issued_at_);
+  exchange_rows(
+      tape_.state(), tables_, rows_, std::move(ids_ahead_), communicator_, factor, issued_at_);
   for (auto const& bucket : buckets_) {
     for (auto const& part : bucket.parts) {
       take_off(part.parameter.any());

@@ -47,7 +47,8 @@ class GradientBuckets final : public GradientWatch {
   /// Takes the gradients of a part that is not the last one off the tape, and keeps their sums. If
   /// the part has no samples, they are zeros.
   void keep_part(bool has_samples);
-  /// Begins to watch the backward of the last part, which is recorded and not yet played back.
+  /// Begins to watch the backward of the last part, which is recorded and not yet played back. If
+  /// it is the only part of this rank, gathers the ids of its lookups.
   void watch_last_part();
   /// Ends the last part. Issues the buckets that are left, and exchanges the rows of tables.
   void exchange(bool has_samples);
@@ -88,8 +89,9 @@ class GradientBuckets final : public GradientWatch {
   std::vector<Bucket> buckets_;
   ByMemory<Part*> parts_;
   std::vector<NamedTable> tables_;
-  std::vector<RowsOfPart> rows_;  ///< of this rank's parts so far
-  std::size_t issued_ = 0;        ///< the number of buckets whose all-reduce is issued
+  std::vector<RowsOfPart> rows_;                    ///< of this rank's parts so far
+  std::vector<std::optional<IdsAhead>> ids_ahead_;  ///< of the tables, or empty
+  std::size_t issued_ = 0;  ///< the number of buckets whose all-reduce is issued
 };
 
 }  // namespace msstream::detail

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "step/parallel/ids_ahead.hpp"
+#include "step/parallel/rows_of_ranks.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/comm/detail/any_communicator.hpp>
-#include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <optional>
 #include <source_location>
-#include <string>
 #include <vector>
 
 namespace msstream::detail {
-
-/// A table of a parameter store.
-struct NamedTable {
-  std::string name;
-  AnyTensor weights;
-};
 
 /// The row-sparse gradients of all tables, in their order, in one part of a batch.
 using RowsOfPart = std::vector<std::optional<LookupGradient>>;
@@ -29,6 +23,10 @@ using RowsOfPart = std::vector<std::optional<LookupGradient>>;
 /// no part has a gradient of, and frozen ones, are left alone, and so are all if there is one part
 /// and the factor is 1.
 ///
+/// `ahead` has the ids of tables that were gathered before the backward, if there is one part, and
+/// may be empty; the rows alone are gathered then. If a rank has no gradient of the lookup whose
+/// ids it gave, ids and rows of the table are gathered on all ranks.
+///
 /// All ranks must call it for the same tables, frozen or not: throws std::logic_error otherwise, on
 /// all ranks, with the name of the first table that differs. Gathers, for each part, as many rows
 /// of a table as the lookups of any part may have touched. The host waits for the hosts of the
@@ -37,6 +35,7 @@ using RowsOfPart = std::vector<std::optional<LookupGradient>>;
 void exchange_rows(TapeState& state,
                    std::vector<NamedTable> const& tables,
                    std::vector<RowsOfPart> const& parts,
+                   std::vector<std::optional<IdsAhead>> ahead,
                    comm::detail::AnyCommunicator const& communicator,
                    float factor,
                    std::source_location issued_at);

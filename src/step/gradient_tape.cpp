@@ -277,6 +277,12 @@ void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
   }
 }
 
+bool detail::AnyTape::take_pooled_gradient(detail::AnyTensor const& table,
+                                           detail::Floats const& gradient) const {
+  return state_->watch != nullptr &&
+         state_->watch->takes_pooled(detail::MemoryRange::of(table), gradient);
+}
+
 void detail::AnyTape::add_table_part(detail::AnyTensor const& table,
                                      ops::detail::TablePart gradient,
                                      std::source_location issued_at) {

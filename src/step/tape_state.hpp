@@ -39,6 +39,9 @@ class GradientWatch {
   virtual ~GradientWatch() = default;
   /// Called before a tensor gets a gradient or a further one.
   virtual void before_gradient(MemoryRange const& elements) = 0;
+  /// Called with the gradient of the output of a lookup in the table. Returns whether that of the
+  /// table's rows is not to be added to the tape.
+  [[nodiscard]] virtual bool takes_pooled(MemoryRange const& table, Floats const& gradient) = 0;
   /// Called when an operation has been played back and `left` operations have not.
   virtual void after_operation(std::size_t left) = 0;
 };

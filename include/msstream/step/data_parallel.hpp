@@ -24,8 +24,9 @@ enum class Reproducible : std::uint8_t { same_rank_count, any_rank_count };
 }
 
 struct DataParallelOptions {
-  /// Gradients are put together into buckets of at most this size, except for a gradient that is
-  /// larger by itself. Small buckets start earlier, and cost a latency each.
+  /// Gradients are put together into buckets of at most this size and of at most half of all
+  /// gradients, if that is more than 1 MiB, except for a gradient that is larger by itself. Small
+  /// buckets start earlier, and cost a latency each.
   std::int64_t bucket_bytes = std::int64_t{25} << 20U;
   /// mean, or sum: over the ranks, or over the parts of DataParallel::backward_in_parts().
   comm::Reduction reduction = comm::Reduction::mean;
@@ -87,7 +88,9 @@ class AnyDataParallel {
 /// Gradients of table rows follow after the backward: the ids and rows of all ranks are gathered,
 /// and merged in the order of the ranks, so that an optimizer moves the rows that any rank has
 /// looked up, and no others. A rank without a lookup in a table takes part with no rows. The ids of
-/// a table that is looked up once are gathered and grouped before, beside the backward.
+/// a table that is looked up once are gathered and grouped before, beside the backward. If its bags
+/// have a fixed number of ids and are summed or averaged, what is gathered after the backward are
+/// the gradients of the lookup's output, where those are fewer bytes than the rows'.
 ///
 /// All ranks must have made the same parameters in the same order, frozen the same ones, and record
 /// the same operations. The constructor compares the parameters: names, shapes, element types,

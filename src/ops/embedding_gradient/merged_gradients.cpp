@@ -109,16 +109,14 @@ RowGradients<AnyRuntime> sum_of_rows(TensorOf<std::int64_t> const& ids,
                                      Floats const& values,
                                      std::int64_t rows,
                                      std::source_location issued_at) {
-  auto const unique = deduplicate(AnyBags(ids), rows, Pooling::sum, issued_at);
-  return sum_of_rows(ids, unique, values, rows, issued_at);
-}
-
-RowGradients<AnyRuntime> sum_of_rows(TensorOf<std::int64_t> const& ids,
-                                     UniqueRows<AnyRuntime> const& unique,
-                                     Floats const& values,
-                                     std::int64_t rows,
-                                     std::source_location issued_at) {
-  return embedding_gradient(AnyBags(ids), unique, rows, Pooling::sum, values.any(), {}, issued_at);
+  AnyBags const bags(ids);
+  return embedding_gradient(bags,
+                            deduplicate(bags, rows, Pooling::sum, issued_at),
+                            rows,
+                            Pooling::sum,
+                            values.any(),
+                            {},
+                            issued_at);
 }
 
 RowGradients<AnyRuntime> merged_gradients(std::vector<TableGradient> const& parts,

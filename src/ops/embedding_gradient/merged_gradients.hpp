@@ -36,12 +36,6 @@ void copy_ids(TensorOf<std::int64_t> const& ids,
                                                    Floats const& values,
                                                    std::int64_t rows,
                                                    std::source_location issued_at);
-/// Like the above, with the ids grouped by deduplicate() for Pooling::sum.
-[[nodiscard]] RowGradients<AnyRuntime> sum_of_rows(TensorOf<std::int64_t> const& ids,
-                                                   UniqueRows<AnyRuntime> const& unique,
-                                                   Floats const& values,
-                                                   std::int64_t rows,
-                                                   std::source_location issued_at);
 /// Like merge_row_gradients(), for a table of the given shape.
 [[nodiscard]] RowGradients<AnyRuntime> merged_gradients(std::vector<TableGradient> const& parts,
                                                         Shape const& table,

@@ -49,7 +49,7 @@ Floats embedding_lookup(AnyTape& tape,
                              embedding_weight_gradient(table, bags, pooling, gradient, issued_at),
                              issued_at);
       }
-      if (moves_table) {
+      if (moves_table && !playing.take_pooled_gradient(table, gradient)) {
         auto const& unique = playing.unique_rows(bags, rows, pooling, issued_at);
         playing.add_row_gradient(
             table,

@@ -40,8 +40,10 @@ class ScopeOfGroup {
 /// The gradients of one table, on this rank and then on all.
 struct Exchanged {
   NamedTable const* table;
-  std::vector<LookupGradient const*> own;          ///< of each part; null if it has none
+  std::vector<LookupGradient const*> own = {};     ///< of each part; null if it has none
   std::optional<IdsAhead> ahead = {};              ///< if its ids are those of the gradients
+  std::optional<OutputGradient> output = {};       ///< with SentGradient::outputs
+  std::optional<LookupGradient> of_output = {};    ///< that of this rank's rows, if they are sent
   std::optional<TensorOf<std::int64_t>> ids = {};  ///< of all ranks
   std::optional<Floats> values = {};
 
@@ -54,6 +56,9 @@ struct Exchanged {
   }
   /// The group of the first lookup; null if there is none.
   [[nodiscard]] std::shared_ptr<StreamGroup> group() const {
+    if (output) {
+      return output->group;
+    }
     auto const first = std::ranges::find_if(own, [](auto const* part) { return part != nullptr; });
     return first == own.end() ? nullptr : (*first)->group;
   }
@@ -62,19 +67,52 @@ struct Exchanged {
     if (!ahead) {
       return true;
     }
-    if (own.front() == nullptr || !ahead->own) {
-      return own.front() == nullptr && !ahead->own;
+    if (ahead->sent == SentGradient::outputs) {
+      return own.front() == nullptr && output.has_value() == ahead->has_lookup();
+    }
+    if (own.front() == nullptr || !ahead->has_lookup()) {
+      return own.front() == nullptr && !ahead->has_lookup();
     }
     auto const* const rows = std::get_if<ops::RowGradients<AnyRuntime>>(&own.front()->rows);
-    return rows != nullptr && rows->ids.data() == ahead->own->ids.data();
+    return rows != nullptr && rows->ids.data() == ahead->own_rows->ids.data();
   }
-  /// Gathers the values of the rows whose ids are ahead.
-  void gather_values(AnyCommunicator const& communicator, std::source_location issued_at) {
+  /// Leaves the ids ahead aside, and computes the gradient of this rank's rows from that of the
+  /// output, if there is one.
+  void drop_ahead(std::source_location issued_at) {
+    if (output) {
+      ScopeOfGroup const scope(output->group, issued_at);
+      auto const& shape = table->weights.shape();
+      auto const& bags = *ahead->own_bags;
+      auto const pooling = ahead->pooling;
+      ops::detail::TableGradient rows = ops::detail::embedding_gradient(
+          bags,
+          ops::detail::deduplicate(bags, shape[0], pooling, issued_at),
+          shape[0],
+          pooling,
+          output->rows.any(),
+          {},
+          issued_at);
+      if (own.front() != nullptr) {
+        rows = ops::detail::merged_gradients({own.front()->rows, rows}, shape, {}, issued_at);
+      }
+      of_output = LookupGradient{std::move(rows), output->group};
+      own.front() = &*of_output;
+      output.reset();
+    }
+    ahead.reset();
+  }
+  /// Gathers the rows whose ids are ahead, those of outputs times `factor`.
+  void gather_values(AnyCommunicator const& communicator,
+                     float factor,
+                     std::source_location issued_at) {
     ScopeOfGroup const scope(group(), issued_at);
     auto const width = table->weights.shape()[1];
+    auto sent = own_values(width, issued_at);
+    if (ahead->sent == SentGradient::outputs && factor != 1) {
+      sent = ops::detail::scale(sent, factor, issued_at);
+    }
     values.emplace(table->weights.device(), Shape{communicator.size() * ahead->capacity, width});
-    comm::detail::all_gather(
-        communicator, own_values(width, issued_at).any(), values->any(), issued_at);
+    comm::detail::all_gather(communicator, sent.any(), values->any(), issued_at);
   }
   void gather(std::int64_t capacity,
               AnyCommunicator const& communicator,
@@ -84,11 +122,11 @@ struct Exchanged {
     auto const width = table->weights.shape()[1];
     auto const count = static_cast<std::int64_t>(own.size()) * capacity;
     TensorOf<std::int64_t> const own_ids(device, {count});
-    Floats const own_values(device, {count, width});
+    Floats const own_rows(device, {count, width});
     std::int64_t begin = 0;
     for (auto const* part : own) {
       auto const part_ids = own_ids.rows(begin, begin + capacity);
-      auto const part_values = own_values.rows(begin, begin + capacity);
+      auto const part_values = own_rows.rows(begin, begin + capacity);
       begin += capacity;
       if (part != nullptr) {
         ops::detail::copy_rows(part->rows, part_ids, part_values, issued_at);
@@ -99,21 +137,25 @@ struct Exchanged {
     }
     if (communicator.size() == 1) {
       ids = own_ids;
-      values = own_values;
+      values = own_rows;
       return;
     }
     ids.emplace(device, Shape{communicator.size() * count});
     values.emplace(device, Shape{communicator.size() * count, width});
     comm::detail::all_gather(communicator, own_ids.any(), ids->any(), issued_at);
-    comm::detail::all_gather(communicator, own_values.any(), values->any(), issued_at);
+    comm::detail::all_gather(communicator, own_rows.any(), values->any(), issued_at);
   }
   void put_on(TapeState& state, float factor, std::source_location issued_at) const {
     ScopeOfGroup const scope(group(), issued_at);
     auto const& weights = table->weights;
-    auto rows = ahead ? ops::detail::sum_of_rows(
-                            ahead->ids, ahead->of_ranks, *values, weights.shape()[0], issued_at)
-                      : ops::detail::sum_of_rows(*ids, *values, weights.shape()[0], issued_at);
-    if (factor != 1) {
+    auto const count = weights.shape()[0];
+    auto rows =
+        ahead
+            ? ops::detail::embedding_gradient(
+                  ahead->bags, ahead->grouped, count, ahead->pooling, values->any(), {}, issued_at)
+            : ops::detail::sum_of_rows(*ids, *values, count, issued_at);
+    bool const is_scaled = ahead && ahead->sent == SentGradient::outputs;
+    if (factor != 1 && !is_scaled) {
       rows.values = ops::detail::scale(rows.values, factor, issued_at);
     }
     auto const range = MemoryRange::of(weights);
@@ -123,23 +165,27 @@ struct Exchanged {
   }
 
  private:
-  /// Returns the values that this rank sends, as many rows as the capacity of the ids ahead. Those
-  /// behind the rows that have a gradient may be any.
+  /// Returns what this rank sends, as many rows as the capacity of the ids ahead. Those behind the
+  /// rows that have a gradient may be any.
   [[nodiscard]] Floats own_values(std::int64_t width, std::source_location issued_at) const {
     auto const capacity = ahead->capacity;
-    if (own.front() == nullptr) {
-      Floats const none(table->weights.device(), {capacity, width});
+    auto const& device = table->weights.device();
+    if (own.front() == nullptr && !output) {
+      Floats const none(device, {capacity, width});
       fill_any(none.any(), 0, issued_at);
       return none;
     }
-    auto const& rows = std::get<ops::RowGradients<AnyRuntime>>(own.front()->rows);
-    auto const count = rows.values.shape()[0];
+    auto const& values_of_rank =
+        output ? output->rows : std::get<ops::RowGradients<AnyRuntime>>(own.front()->rows).values;
+    auto const count = values_of_rank.shape()[0];
     if (count >= capacity) {
-      return rows.values.rows(0, capacity);
+      return values_of_rank.rows(0, capacity);
     }
-    Floats const padded(table->weights.device(), {capacity, width});
+    Floats const padded(device, {capacity, width});
     fill_any(padded.rows(count, capacity).any(), 0, issued_at);
-    copy_on_device(padded.rows(0, count).any(), rows.values.any(), issued_at);
+    if (count > 0) {
+      copy_on_device(padded.rows(0, count).any(), values_of_rank.any(), issued_at);
+    }
     return padded;
   }
 };
@@ -148,7 +194,8 @@ struct Exchanged {
 /// rank has another gradient than that of its ids.
 [[nodiscard]] std::vector<std::int64_t> largest_capacities(std::vector<NamedTable> const& tables,
                                                            std::vector<Exchanged>& all,
-                                                           AnyCommunicator const& communicator) {
+                                                           AnyCommunicator const& communicator,
+                                                           std::source_location issued_at) {
   std::vector<std::int64_t> largest;
   bool are_final = false;
   while (!are_final) {
@@ -156,27 +203,35 @@ struct Exchanged {
     for (auto const& table : all) {
       own.push_back(table.has_ids_ahead() ? table.capacity() : kOther);
     }
-    are_final = true;
+    std::vector<bool> is_other(tables.size());
     largest.assign(tables.size(), 0);
     for (auto const& theirs : rows_of_ranks(tables, own, communicator)) {
       for (std::size_t i = 0; i < theirs.size(); ++i) {
-        if (theirs[i] == kOther) {
-          all[i].ahead.reset();
-          are_final = false;
-        }
+        is_other[i] = is_other[i] || theirs[i] == kOther;
         largest[i] = std::max(largest[i], theirs[i]);
       }
     }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (is_other[i]) {
+        all[i].drop_ahead(issued_at);
+      }
+    }
+    are_final = std::ranges::count(is_other, true) == 0;
   }
   return largest;
 }
 
 }  // namespace
 
+bool GradientsAhead::sends_outputs() const {
+  return std::ranges::any_of(
+      ids, [](auto const& table) { return table && table->sent == SentGradient::outputs; });
+}
+
 void exchange_rows(TapeState& state,
                    std::vector<NamedTable> const& tables,
                    std::vector<RowsOfPart> const& parts,
-                   std::vector<std::optional<IdsAhead>> ahead,
+                   GradientsAhead ahead,
                    AnyCommunicator const& communicator,
                    float factor,
                    std::source_location issued_at) {
@@ -186,18 +241,19 @@ void exchange_rows(TapeState& state,
   NameScope const names("data_parallel");
   std::vector<Exchanged> all;
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    auto& exchanged = all.emplace_back(Exchanged{&tables[i], {}});
+    auto& exchanged = all.emplace_back(Exchanged{&tables[i]});
     for (auto const& part : parts) {
       exchanged.own.push_back(part[i] ? &*part[i] : nullptr);
     }
-    if (!ahead.empty()) {
-      exchanged.ahead = std::move(ahead[i]);
+    if (!ahead.ids.empty()) {
+      exchanged.ahead = std::move(ahead.ids[i]);
+      exchanged.output = std::move(ahead.outputs[i]);
     }
   }
-  auto const capacities = largest_capacities(tables, all, communicator);
+  auto const capacities = largest_capacities(tables, all, communicator, issued_at);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].ahead) {
-      all[i].gather_values(communicator, issued_at);
+      all[i].gather_values(communicator, factor, issued_at);
     } else if (capacities[i] > 0) {
       all[i].gather(std::min(capacities[i], tables[i].weights.shape()[0]), communicator, issued_at);
     }

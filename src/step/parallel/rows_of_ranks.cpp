@@ -15,6 +15,7 @@ std::vector<std::vector<std::int64_t>> rows_of_ranks(
     std::vector<NamedTable> const& tables,
     std::vector<std::int64_t> const& own,
     comm::detail::AnyCommunicator const& communicator) {
+  auto const of_table = own.size() / tables.size();
   std::vector<std::vector<std::int64_t>> all;
   for (auto const& text : communicator.exchange(fmt::format("{}", fmt::join(own, " ")))) {
     std::istringstream numbers(text);
@@ -26,16 +27,16 @@ std::vector<std::vector<std::int64_t>> rows_of_ranks(
     auto const rank = all.size() - 1;
     if (all[rank].size() != all[0].size()) {
       throw std::logic_error(fmt::format("DataParallel: rank 0 has {} tables, and rank {} has {}",
-                                         all[0].size(),
+                                         all[0].size() / of_table,
                                          rank,
-                                         all[rank].size()));
+                                         all[rank].size() / of_table));
     }
-    for (std::size_t i = 0; i < all[rank].size(); ++i) {
+    for (std::size_t i = 0; i < all[rank].size(); i += of_table) {
       bool const is_frozen = all[rank][i] == kFrozenTable;
       if (is_frozen != (all[0][i] == kFrozenTable)) {
         throw std::logic_error(
             fmt::format("DataParallel: table '{}' is frozen on rank {}, and not on rank {}",
-                        tables[i].name,
+                        tables[i / of_table].name,
                         is_frozen ? rank : 0,
                         is_frozen ? 0 : rank));
       }

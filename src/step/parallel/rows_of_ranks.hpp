@@ -19,10 +19,11 @@ struct NamedTable {
 /// Stands for the number of rows of a frozen table.
 inline constexpr std::int64_t kFrozenTable = -1;
 
-/// Gives all ranks a number for each table, in the same order on all, and returns the numbers by
-/// rank. kFrozenTable stands for a frozen table. Throws std::logic_error on all ranks if they have
-/// different numbers of tables, and with the name of the first table that is frozen on some of them
-/// only. The host waits for the hosts of all ranks, but for no device.
+/// Gives all ranks some numbers for each table, table by table, as many for each, and returns the
+/// numbers by rank. kFrozenTable as the first number stands for a frozen table. Throws
+/// std::logic_error on all ranks if they have different numbers of tables, and with the name of the
+/// first table that is frozen on some of them only. The host waits for the hosts of all ranks, but
+/// for no device.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> rows_of_ranks(
     std::vector<NamedTable> const& tables,
     std::vector<std::int64_t> const& own,

@@ -26,7 +26,9 @@ using comm::CollectiveKind;
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-constexpr std::int64_t kRowsOfTable = 40;
+/// Rows of tables of which a rank sends the gradients of its 6 outputs, and those of distinct rows.
+constexpr std::int64_t kManyRows = 40;
+constexpr std::int64_t kFewRows = 5;
 constexpr std::int64_t kSamplesOfRank = 6;
 constexpr std::int64_t kIdsOfRank = 18;  ///< of a rank
 
@@ -38,16 +40,16 @@ enum class Use : std::uint8_t {
   none,      ///< there is no lookup
 };
 
-/// A table of rows of 4, and a weight of [4, 1], trained on 6 samples of 3 ids a rank.
+/// A table of `rows` rows of 4, and a weight of [4, 1], trained on 6 samples of 3 ids a rank.
 template <Runtime R>
 class LookupModel {
  public:
-  explicit LookupModel(Rank<R> const& rank)
+  LookupModel(Rank<R> const& rank, std::int64_t rows)
       : device_(rank.device),
         parameters_(device_, {.seed = 1}),
-        table_(parameters_.table("table", {kRowsOfTable, 4}, init::uniform(-1, 1))),
+        table_(parameters_.table("table", {rows, 4}, init::uniform(-1, 1))),
         weight_(parameters_.dense("weight", {4, 1}, init::normal())),
-        ids_(rank.tensor(ids_of(rank.rank())).reshaped({kSamplesOfRank, 3})),
+        ids_(rank.tensor(ids_of(rank.rank(), rows)).reshaped({kSamplesOfRank, 3})),
         labels_(rank.tensor(std::vector<float>(kSamplesOfRank, 1)).reshaped({kSamplesOfRank, 1})),
         none_(zeros<float>(device_, {kSamplesOfRank, 4})),
         tape_(device_),
@@ -77,10 +79,10 @@ class LookupModel {
 
  private:
   /// Ranks share some ids, and each has some twice.
-  static std::vector<std::int64_t> ids_of(int rank) {
+  static std::vector<std::int64_t> ids_of(int rank, std::int64_t rows) {
     std::vector<std::int64_t> ids;
     for (std::int64_t i = 0; i < kIdsOfRank; ++i) {
-      ids.push_back((i % 11 + 7 * rank) % kRowsOfTable);
+      ids.push_back((i % 11 + 7 * rank) % rows);
     }
     return ids;
   }
@@ -138,11 +140,11 @@ template <class R>
 class IdsAhead : public RanksTest<R> {
  protected:
   /// Returns the table after steps in which rank 1 uses its lookup so, and all others once.
-  static std::vector<float> trained(std::vector<Use> const& uses) {
+  static std::vector<float> trained(std::int64_t rows, std::vector<Use> const& uses) {
     std::mutex mutex;
     std::map<int, std::vector<float>> tables;
     on_ranks<R>(2, [&](Rank<R> const& rank) {
-      LookupModel<R> model(rank);
+      LookupModel<R> model(rank, rows);
       for (auto const use : uses) {
         model.step(rank.rank() == 1 ? use : Use::once);
       }
@@ -156,18 +158,18 @@ class IdsAhead : public RanksTest<R> {
 };
 TYPED_TEST_SUITE(IdsAhead, RankRuntimes, RuntimeNamesOfRanks);
 
-TYPED_TEST(IdsAhead, only_rows_are_gathered_after_the_last_gradient) {
+TYPED_TEST(IdsAhead, the_ids_and_the_loss_are_gathered_before_the_backward) {
   on_ranks<TypeParam>(2, [](Rank<TypeParam> const& rank) {
-    LookupModel<TypeParam> model(rank);
+    LookupModel<TypeParam> model(rank, kFewRows);
     model.step();
     auto const trace = model.record(Use::once);
     // The ids, the loss, the weight's gradient and the rows.
     EXPECT_THAT(
         collectives_in_order(trace),
-        ElementsAre(Pair(CollectiveKind::all_gather, kIdsOfRank * 8),
+        ElementsAre(Pair(CollectiveKind::all_gather, kFewRows * 8),
                     Pair(CollectiveKind::all_gather, 4),
                     Pair(CollectiveKind::all_reduce, 4 * 4 * static_cast<std::size_t>(rank.size())),
-                    Pair(CollectiveKind::all_gather, kIdsOfRank * 4 * 4)));
+                    Pair(CollectiveKind::all_gather, kFewRows * 4 * 4)));
     // Grouping the ids of all ranks waits for no gradient, and not even for the lookup.
     EXPECT_THAT(
         needed_by(trace, "data_parallel/deduplicate"),
@@ -176,12 +178,33 @@ TYPED_TEST(IdsAhead, only_rows_are_gathered_after_the_last_gradient) {
   });
 }
 
+TYPED_TEST(IdsAhead, gradients_of_outputs_go_before_the_last_bucket) {
+  on_ranks<TypeParam>(2, [](Rank<TypeParam> const& rank) {
+    LookupModel<TypeParam> model(rank, kManyRows);
+    model.step();
+    auto const trace = model.record(Use::once);
+    EXPECT_THAT(collectives_in_order(trace),
+                ElementsAre(Pair(CollectiveKind::all_gather, kIdsOfRank * 8),
+                            Pair(CollectiveKind::all_gather, 4),
+                            Pair(CollectiveKind::all_gather, kSamplesOfRank * 4 * 4),
+                            Pair(CollectiveKind::all_reduce,
+                                 4 * 4 * static_cast<std::size_t>(rank.size()))));
+    EXPECT_THAT(needed_by(trace, "data_parallel/deduplicate"),
+                ElementsAre("data_parallel/all_gather"));
+    // Once for the rows of all ranks, and not for those of this one.
+    EXPECT_EQ(std::ranges::count_if(
+                  trace.operations(),
+                  [](auto const& one) { return one.name.ends_with("embedding_gradient"); }),
+              1);
+  });
+}
+
 TYPED_TEST(IdsAhead, ids_of_two_lookups_go_with_their_rows) {
   on_ranks<TypeParam>(2, [](Rank<TypeParam> const& rank) {
-    LookupModel<TypeParam> model(rank);
+    LookupModel<TypeParam> model(rank, kManyRows);
     auto const use = rank.rank() == 0 ? Use::once : Use::twice;
     model.step(use);
-    auto const most = std::min(kRowsOfTable, 2 * kIdsOfRank);  // of rank 1, merged
+    auto const most = std::min(kManyRows, 2 * kIdsOfRank);  // of rank 1, merged
     EXPECT_THAT(
         collectives_in_order(model.record(use)),
         ElementsAre(Pair(CollectiveKind::all_gather, 4),
@@ -193,10 +216,14 @@ TYPED_TEST(IdsAhead, ids_of_two_lookups_go_with_their_rows) {
 
 // Adam would move the rows again if they took part with gradients of 0.
 TYPED_TEST(IdsAhead, ids_without_a_gradient_do_not_move_rows) {
-  auto const moved = [](Use use) { return IdsAhead<TypeParam>::trained({Use::once, use}); };
-  auto const expected = moved(Use::none);
-  EXPECT_EQ(moved(Use::unneeded), expected);
-  EXPECT_NE(moved(Use::once), expected);
+  for (auto const rows : {kManyRows, kFewRows}) {
+    auto const moved = [&](Use use) {
+      return IdsAhead<TypeParam>::trained(rows, {Use::once, use});
+    };
+    auto const expected = moved(Use::none);
+    EXPECT_EQ(moved(Use::unneeded), expected) << rows;
+    EXPECT_NE(moved(Use::once), expected) << rows;
+  }
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/counter_random.hpp"
 #include "ple_branches.hpp"
 #include "ple_grouped.hpp"
+#include "random_ple.hpp"
 #include "step_training.hpp"
 
 #include <msstream/memory/device.hpp>
@@ -28,38 +28,6 @@ using Ple = axes::Ple;
 using train_ple::DeviceBatch;
 using train_ple::PleShape;
 
-constexpr std::uint64_t kSeed = 1;
-
-PleShape ple_shape(std::int64_t divisor) {
-  return {.table_rows = std::vector<std::int64_t>(static_cast<std::size_t>(Ple::kFields),
-                                                  Ple::kTableRows / divisor),
-          .continuous = Ple::kContinuous,
-          .seed = kSeed};
-}
-
-/// Returns a random batch: keys uniform over 40 bits, and uniform values and labels.
-template <ms::Runtime R>
-DeviceBatch<R> random_batch(ms::Device<R> const& device, std::int64_t rows) {
-  using ms::datasets::random_bits;
-  std::uint64_t draw = 0;
-  auto const next = [&] { return random_bits(kSeed, 0, draw++); };
-  std::vector<std::int64_t> keys(static_cast<std::size_t>(Ple::kFields * rows * Ple::kHotness));
-  for (auto& key : keys) {
-    key = static_cast<std::int64_t>(next() >> 24U);
-  }
-  std::vector<float> continuous(static_cast<std::size_t>(rows * Ple::kContinuous));
-  for (auto& value : continuous) {
-    value = static_cast<float>(ms::datasets::uniform_of(next()));
-  }
-  std::vector<float> labels(static_cast<std::size_t>(Ple::kTasks * rows));
-  for (auto& label : labels) {
-    label = static_cast<float>(next() % 2);
-  }
-  return {ms::to_device(device, keys, {Ple::kFields, rows, Ple::kHotness}),
-          ms::to_device(device, continuous, {rows, Ple::kContinuous}),
-          ms::to_device(device, labels, {Ple::kTasks, rows, 1})};
-}
-
 template <ms::Runtime R, template <class> class Model>
 void add_form(char const* form,
               StepSetting const& setting,
@@ -74,7 +42,8 @@ void add_form(char const* form,
   add(name, axes::kRunsPerRepetition, [=](benchmark::State& state) {
     auto const training =
         make_training<R>(state, name, setting, groups, rule, [&](ms::Device<R> const& device) {
-          return std::pair(Model<R>(device, ple_shape(divisor)), random_batch(device, batch));
+          return std::pair(Model<R>(device, random_ple_shape(divisor)),
+                           random_ple_batch(device, batch));
         });
     time_steps(state, *training, steps);
   });
@@ -110,7 +79,7 @@ class Trained : public Grouped<R> {
  public:
   Trained(ms::Device<R> const& device, PleShape const& shape)
       : Grouped<R>(device, shape),
-        random_(device, {.seed = kSeed}),
+        random_(device, {.seed = kPleSeed}),
         metrics_(ms::metrics::BucketedAuc<R>(device),
                  ms::metrics::LogLoss<R>(device),
                  ms::metrics::Calibration<R>(device)) {}

@@ -9,7 +9,8 @@ namespace msstream::ops::kernels {
 
 /// Copies one part of a row gradient to its position in a merged gradient: the ids and the rows of
 /// values [*begin, *end), at most `capacity` of them, then ids of -1 up to the capacity.
-/// deduplicate() leaves out ids of -1, so that values beyond the rows need not be written.
+/// deduplicate() leaves out ids of -1, so that values beyond the rows need not be written. With a
+/// width of 0, copies the ids alone, and the values may be null.
 struct MergeRowsArgs {
   std::int64_t const* ids;
   float const* values;  ///< [at least *end, stride], of which the first `width` columns are copied

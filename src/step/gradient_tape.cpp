@@ -146,6 +146,20 @@ void detail::AnyTape::record_lookup(std::string_view name,
 }
 
 void detail::AnyTape::record_lookup(std::string_view name,
+                                    detail::AnyTensor const& table,
+                                    ops::Bags<detail::AnyRuntime> const& bags,
+                                    ops::Pooling pooling,
+                                    detail::Floats output,
+                                    Backward backward,
+                                    std::source_location issued_at) {
+  if (!paused_) {
+    auto looked_up = detail::TapeState::looked_up_in(table);
+    looked_up.ids.emplace(detail::TapeState::LookedUpIds{bags, pooling});
+    state_->record(name, std::move(output), std::move(looked_up), std::move(backward), issued_at);
+  }
+}
+
+void detail::AnyTape::record_lookup(std::string_view name,
                                     ops::EmbeddingTables<detail::AnyRuntime> const& tables,
                                     detail::Floats output,
                                     Backward backward,
@@ -261,6 +275,12 @@ void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
     state_->search_gradient(gradient.values.any(), gradient.count, issued_at);
     state_->add_rows(table, std::move(gradient));
   }
+}
+
+bool detail::AnyTape::take_pooled_gradient(detail::AnyTensor const& table,
+                                           detail::Floats const& gradient) const {
+  return state_->watch != nullptr &&
+         state_->watch->takes_pooled(detail::MemoryRange::of(table), gradient);
 }
 
 void detail::AnyTape::add_table_part(detail::AnyTensor const& table,

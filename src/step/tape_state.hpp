@@ -13,6 +13,8 @@
 
 #include <msstream/base/shape.hpp>
 #include <msstream/memory/detail/block_ref.hpp>
+#include <msstream/ops/bags.hpp>
+#include <msstream/ops/choices.hpp>
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/step/detail/memory_range.hpp>
 #include <msstream/step/gradient_tape.hpp>
@@ -21,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -36,19 +39,28 @@ class GradientWatch {
   virtual ~GradientWatch() = default;
   /// Called before a tensor gets a gradient or a further one.
   virtual void before_gradient(MemoryRange const& elements) = 0;
+  /// Called with the gradient of the output of a lookup in the table. Returns whether that of the
+  /// table's rows is not to be added to the tape.
+  [[nodiscard]] virtual bool takes_pooled(MemoryRange const& table, Floats const& gradient) = 0;
   /// Called when an operation has been played back and `left` operations have not.
   virtual void after_operation(std::size_t left) = 0;
 };
 
 /// The state of a GradientTape: the recorded operations and the gradients.
 struct TapeState {
+  /// The ids of a recorded lookup, as its backward groups them.
+  struct LookedUpIds {
+    ops::Bags<AnyRuntime> bags;
+    ops::Pooling pooling;
+  };
   /// A table or a view of a table in which a recorded lookup was made.
   struct LookedUp {
     MemoryRange range;
     Held<Shape> table;
+    std::optional<LookedUpIds> ids;  ///< null if they are not known before the backward
   };
   [[nodiscard]] static LookedUp looked_up_in(AnyTensor const& table) {
-    return {MemoryRange::of(table), {table.block(), table.shape()}};
+    return {MemoryRange::of(table), {table.block(), table.shape()}, std::nullopt};
   }
   /// The table of a recorded lookup, or the tables of one in many.
   using LookedUpTables = std::variant<std::monostate, LookedUp, ops::EmbeddingTables<AnyRuntime>>;

@@ -24,8 +24,9 @@ enum class Reproducible : std::uint8_t { same_rank_count, any_rank_count };
 }
 
 struct DataParallelOptions {
-  /// Gradients are put together into buckets of at most this size, except for a gradient that is
-  /// larger by itself. Small buckets start earlier, and cost a latency each.
+  /// Gradients are put together into buckets of at most this size and of at most half of all
+  /// gradients, if that is more than 1 MiB, except for a gradient that is larger by itself. Small
+  /// buckets start earlier, and cost a latency each.
   std::int64_t bucket_bytes = std::int64_t{25} << 20U;
   /// mean, or sum: over the ranks, or over the parts of DataParallel::backward_in_parts().
   comm::Reduction reduction = comm::Reduction::mean;
@@ -86,7 +87,10 @@ class AnyDataParallel {
 ///
 /// Gradients of table rows follow after the backward: the ids and rows of all ranks are gathered,
 /// and merged in the order of the ranks, so that an optimizer moves the rows that any rank has
-/// looked up, and no others. A rank without a lookup in a table takes part with no rows.
+/// looked up, and no others. A rank without a lookup in a table takes part with no rows. The ids of
+/// a table that is looked up once are gathered and grouped before, beside the backward. If its bags
+/// have a fixed number of ids and are summed or averaged, what is gathered after the backward are
+/// the gradients of the lookup's output, where those are fewer bytes than the rows'.
 ///
 /// All ranks must have made the same parameters in the same order, frozen the same ones, and record
 /// the same operations. The constructor compares the parameters: names, shapes, element types,
@@ -111,8 +115,9 @@ class DataParallel {
   /// Calls tape.backward(loss), and replaces the gradients of the parameters on the tape by their
   /// mean or sum over the ranks, those of earlier calls of tape.backward() included: with gradient
   /// accumulation, only the last micro-batch takes this function. Asynchronous; but if the store
-  /// has tables, the host waits until the hosts of all ranks have called it, in each call outside a
-  /// replay. Until the next clear(), backward() may not be called again.
+  /// has tables, the host waits until the hosts of all ranks have called it, and until they have
+  /// played their operations back, in each call outside a replay. Until the next clear(),
+  /// backward() may not be called again.
   ///
   /// Throws std::logic_error, with the name of the parameter, if a dense parameter that is not
   /// frozen has no gradient on this rank, if a table has a gradient that does not come from a

@@ -138,6 +138,16 @@ class GradientTape<detail::AnyRuntime> {
                      detail::Floats output,
                      Backward backward,
                      std::source_location issued_at);
+  /// Records a lookup of these bags, whose backward calls take_pooled_gradient(), and where that
+  /// returns false, add_row_gradient() with the ids that unique_rows() returns for the bags. So the
+  /// ids are known before the backward.
+  void record_lookup(std::string_view name,
+                     detail::AnyTensor const& table,
+                     ops::Bags<detail::AnyRuntime> const& bags,
+                     ops::Pooling pooling,
+                     detail::Floats output,
+                     Backward backward,
+                     std::source_location issued_at);
   /// Records a lookup in many tables, whose backward calls add_table_part() for each of them.
   void record_lookup(std::string_view name,
                      ops::EmbeddingTables<detail::AnyRuntime> const& tables,
@@ -155,6 +165,10 @@ class GradientTape<detail::AnyRuntime> {
   void add_row_gradient(detail::AnyTensor const& table,
                         ops::RowGradients<detail::AnyRuntime> gradient,
                         std::source_location issued_at);
+  /// Offers the gradient of the output of a lookup that was recorded with its bags. Returns whether
+  /// a DataParallel takes it, to compute that of the rows from the outputs of all ranks.
+  [[nodiscard]] bool take_pooled_gradient(detail::AnyTensor const& table,
+                                          detail::Floats const& gradient) const;
   /// Adds the gradient of one table among those of many.
   void add_table_part(detail::AnyTensor const& table,
                       ops::detail::TablePart gradient,

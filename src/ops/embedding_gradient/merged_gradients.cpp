@@ -85,6 +85,26 @@ void copy_rows(TableGradient const& gradient,
       issued_at);
 }
 
+void copy_ids(TensorOf<std::int64_t> const& ids,
+              TensorOf<std::int64_t> const& count,
+              TensorOf<std::int64_t> const& to,
+              std::source_location issued_at) {
+  kernels::MergeRowsArgs const args{.ids = ids.data(),
+                                    .values = nullptr,
+                                    .end = count.data(),
+                                    .capacity = to.count(),
+                                    .width = 0,
+                                    .merged_ids = to.data(),
+                                    .merged_values = nullptr};
+  issue(
+      "ids_of_table",
+      reads(ids, count),
+      writes(to),
+      [args](auto stream) { kernels::merge_rows(stream, args); },
+      {},
+      issued_at);
+}
+
 RowGradients<AnyRuntime> sum_of_rows(TensorOf<std::int64_t> const& ids,
                                      Floats const& values,
                                      std::int64_t rows,

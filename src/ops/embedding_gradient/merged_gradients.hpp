@@ -24,6 +24,12 @@ void copy_rows(TableGradient const& gradient,
                TensorOf<std::int64_t> const& ids,
                Floats const& values,
                std::source_location issued_at);
+/// Copies the ids of the rows that have a gradient, of which there are *count, to the beginning of
+/// `to` [capacity], whose capacity is at least that number. The ids behind them become -1.
+void copy_ids(TensorOf<std::int64_t> const& ids,
+              TensorOf<std::int64_t> const& count,
+              TensorOf<std::int64_t> const& to,
+              std::source_location issued_at);
 /// Returns the gradient of a table of `rows` rows from ids, of which any may be equal or -1, and
 /// their values [ids, width]. Adds the values of equal ids in their order.
 [[nodiscard]] RowGradients<AnyRuntime> sum_of_rows(TensorOf<std::int64_t> const& ids,

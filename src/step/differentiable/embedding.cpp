@@ -49,7 +49,7 @@ Floats embedding_lookup(AnyTape& tape,
                              embedding_weight_gradient(table, bags, pooling, gradient, issued_at),
                              issued_at);
       }
-      if (moves_table) {
+      if (moves_table && !playing.take_pooled_gradient(table, gradient)) {
         auto const& unique = playing.unique_rows(bags, rows, pooling, issued_at);
         playing.add_row_gradient(
             table,
@@ -62,7 +62,13 @@ Floats embedding_lookup(AnyTape& tape,
       tape.note_inputs(*bags.weights);
     }
     if (moves_table) {
-      tape.record_lookup("embedding_lookup", table, pooled, std::move(play_back), issued_at);
+      tape.record_lookup("embedding_lookup",
+                         table,
+                         bags,
+                         options.pooling,
+                         pooled,
+                         std::move(play_back),
+                         issued_at);
     } else {
       tape.record("embedding_lookup", pooled, std::move(play_back), issued_at);
     }

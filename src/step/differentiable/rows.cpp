@@ -32,11 +32,16 @@ Floats gather_rows(AnyTape& tape,
   tape.record_lookup(
       "gather_rows",
       table,
+      bags,
+      Pooling::sum,
       gathered,
       [table, bags, issued_at](AnyTape& playing, Floats const& gradient) {
         std::int64_t const rows = table.shape()[0];
-        auto const& unique = playing.unique_rows(bags, rows, Pooling::sum, issued_at);
         auto const rows_of_bags = gradient.reshaped({bags.bags(), table.shape()[1]});
+        if (playing.take_pooled_gradient(table, rows_of_bags)) {
+          return;
+        }
+        auto const& unique = playing.unique_rows(bags, rows, Pooling::sum, issued_at);
         playing.add_row_gradient(
             table,
             embedding_gradient(bags, unique, rows, Pooling::sum, rows_of_bags.any(), {}, issued_at),

@@ -74,16 +74,20 @@ Floats AnyDataParallel::backward_in_parts(
   }
   GradientBuckets buckets(tape, parameters_, communicator_, options_, parts(), issued_at);
   std::vector<std::optional<Floats>> losses;
+  std::optional<Floats> loss_of_all;
   for (int part = first_part(); part < first_part() + own_parts(); ++part) {
     auto const loss = or_give_up(communicator_, [&] { return part_loss(part); });
     bool const is_last = part + 1 == first_part() + own_parts();
+    losses.push_back(loss);
     if (is_last) {
       buckets.watch_last_part();
+      // Before the backward, so that the last gradient is not followed by another collective.
+      loss_of_all =
+          loss_of_parts(tape.state().device, losses, communicator_, options_.reduction, issued_at);
     }
     if (loss) {
       or_give_up(communicator_, [&] { tape.backward(*loss, issued_at); });
     }
-    losses.push_back(loss);
     if (is_last) {
       buckets.exchange(loss.has_value());
       buckets.put_on_tape();
@@ -94,7 +98,7 @@ Floats AnyDataParallel::backward_in_parts(
   // To an optimizer, the parts are one backward.
   tape.state().backward_count = 1;
   tape.state().stepped.clear();
-  return loss_of_parts(tape.state().device, losses, communicator_, options_.reduction, issued_at);
+  return *loss_of_all;
 }
 
 Floats AnyDataParallel::weighted(AnyTape& tape,

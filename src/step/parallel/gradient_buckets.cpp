@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/parallel/gradient_buckets.hpp"
 
+#include "step/engine_queries.hpp"
 #include "step/parallel/or_give_up.hpp"
 
 #include <msstream/base/format.hpp>
@@ -21,6 +22,10 @@ namespace {
 
 /// Kernels read gradients that begin at multiples of this many elements four at a time.
 constexpr std::int64_t kAlignment = 4;
+
+/// Gradients of fewer bytes are not divided into two buckets: a collective of so few takes hardly
+/// less time than one of twice as many.
+constexpr std::int64_t kLeastBytes = std::int64_t{1} << 20U;
 
 [[nodiscard]] std::int64_t next_multiple(std::int64_t count, std::int64_t of) {
   return (count + of - 1) / of * of;
@@ -48,11 +53,17 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
       parts.push_back({name, Floats(tensor), std::numeric_limits<std::size_t>::max(), {}});
     }
   });
+  std::int64_t all_bytes = 0;
+  for (auto const& part : parts) {
+    all_bytes += static_cast<std::int64_t>(part.parameter.bytes());
+  }
+  // One bucket of all gradients would begin after the last of them, beside nothing.
+  auto const most_bytes = std::min(options.bucket_bytes, std::max(kLeastBytes, all_bytes / 2));
   std::int64_t bytes = 0;
   std::ranges::reverse(parts);
   for (auto& part : parts) {
     auto const own = static_cast<std::int64_t>(part.parameter.bytes());
-    if (buckets_.empty() || bytes + own > options.bucket_bytes) {
+    if (buckets_.empty() || bytes + own > most_bytes) {
       buckets_.emplace_back();
       bytes = 0;
     }
@@ -69,6 +80,12 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
 void GradientBuckets::watch_last_part() {
   find_readers(tape_.state());
   tape_.state().watch = this;
+  if (rows_.empty() && !tables_.empty() && communicator_.size() > 1) {
+    bool const allows_outputs = options_.reproducible == Reproducible::same_rank_count;
+    ahead_.ids = gather_ids_ahead(tape_, tables_, allows_outputs, communicator_, issued_at_);
+    ahead_.outputs.resize(tables_.size());
+    held_back_ = ahead_.sends_outputs() && !buckets_.empty() ? 1 : 0;
+  }
 }
 
 GradientBuckets::~GradientBuckets() {
@@ -111,8 +128,19 @@ void GradientBuckets::before_gradient(MemoryRange const& elements) {
   });
 }
 
+bool GradientBuckets::takes_pooled(MemoryRange const& table, Floats const& gradient) {
+  for (std::size_t i = 0; i < ahead_.ids.size(); ++i) {
+    auto const& ids = ahead_.ids[i];
+    if (ids && ids->own_bags && MemoryRange::of(tables_[i].weights) == table) {
+      ahead_.outputs[i] = {gradient, current_scope(*tape_.state().device).group()};
+      return true;
+    }
+  }
+  return false;
+}
+
 void GradientBuckets::after_operation(std::size_t left) {
-  while (issued_ < buckets_.size() &&
+  while (issued_ + held_back_ < buckets_.size() &&
          std::ranges::all_of(buckets_[issued_].parts,
                              [&](auto const& part) { return is_complete(part, left); })) {
     issue(buckets_[issued_], true);
@@ -256,17 +284,23 @@ void GradientBuckets::require_all() const {
   }
 }
 
+void GradientBuckets::issue_buckets(std::size_t but, bool has_samples) {
+  for (; issued_ + but < buckets_.size(); ++issued_) {
+    issue(buckets_[issued_], has_samples);
+  }
+}
+
 void GradientBuckets::exchange(bool has_samples) {
   if (has_samples) {
     or_give_up(communicator_, [&] { require_all(); });
   }
-  for (; issued_ < buckets_.size(); ++issued_) {
-    issue(buckets_[issued_], has_samples);
-  }
+  issue_buckets(held_back_, has_samples);
   keep_rows(has_samples);
   auto const factor =
       options_.reduction == comm::Reduction::mean ? 1 / static_cast<float>(parts_of_all_) : 1.0F;
-  exchange_rows(tape_.state(), tables_, rows_, communicator_, factor, issued_at_);
+  exchange_rows(
+      tape_.state(), tables_, rows_, std::move(ahead_), communicator_, factor, issued_at_);
+  issue_buckets(0, has_samples);
   for (auto const& bucket : buckets_) {
     for (auto const& part : bucket.parts) {
       take_off(part.parameter.any());

@@ -43,13 +43,16 @@ class GradientBuckets final : public GradientWatch {
   ~GradientBuckets() override;
 
   void before_gradient(MemoryRange const& elements) override;
+  [[nodiscard]] bool takes_pooled(MemoryRange const& table, Floats const& gradient) override;
   void after_operation(std::size_t left) override;
   /// Takes the gradients of a part that is not the last one off the tape, and keeps their sums. If
   /// the part has no samples, they are zeros.
   void keep_part(bool has_samples);
-  /// Begins to watch the backward of the last part, which is recorded and not yet played back.
+  /// Begins to watch the backward of the last part, which is recorded and not yet played back. If
+  /// it is the only part of this rank, gathers the ids of its lookups.
   void watch_last_part();
-  /// Ends the last part. Issues the buckets that are left, and exchanges the rows of tables.
+  /// Ends the last part. Issues the buckets that are left, and exchanges the rows of tables. Those
+  /// of outputs of lookups go before the last bucket: more follows them until the update.
   void exchange(bool has_samples);
   /// Puts the gradients over all ranks on the tape, in the place of this rank's, after those in
   /// `before`, which are added.
@@ -74,6 +77,8 @@ class GradientBuckets final : public GradientWatch {
   /// Returns the gradients of a bucket on the tape, one after the other, or as many zeros.
   [[nodiscard]] Floats in_one(Bucket const& bucket, bool has_samples) const;
   void issue(Bucket& bucket, bool has_samples);
+  /// Issues all buckets but the last `but`.
+  void issue_buckets(std::size_t but, bool has_samples);
   /// Returns the mean or the sum of all parts, from the sum of this rank's parts.
   [[nodiscard]] Floats over_all_parts(Floats const& own) const;
   void keep_rows(bool has_samples);
@@ -89,7 +94,9 @@ class GradientBuckets final : public GradientWatch {
   ByMemory<Part*> parts_;
   std::vector<NamedTable> tables_;
   std::vector<RowsOfPart> rows_;  ///< of this rank's parts so far
+  GradientsAhead ahead_;          ///< of the tables, or empty
   std::size_t issued_ = 0;        ///< the number of buckets whose all-reduce is issued
+  std::size_t held_back_ = 0;     ///< the last buckets that wait for the exchange of rows
 };
 
 }  // namespace msstream::detail

@@ -38,12 +38,19 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
   auto const parts = 2 * communicators_[0].size();
   std::vector<std::optional<Floats>> losses;
   std::optional<GradientBuckets::Gradients> first;
+  std::optional<Floats> loss_of_all;
   for (int half = 0; half < 2; ++half) {
     AnyStreamScope const scope(pool.group(half), {.include_grad = true}, issued_at);
     auto const& communicator = communicators_[static_cast<std::size_t>(half)];
     auto const loss = or_give_up(communicator, [&] { return half_loss(half); });
     GradientBuckets buckets(tape, parameters_, communicator, options_, parts, issued_at);
+    losses.push_back(loss);
     buckets.watch_last_part();
+    if (half == 1) {
+      // Before the backward, so that the last gradient is not followed by another collective.
+      loss_of_all =
+          loss_of_parts(tape.state().device, losses, communicator, options_.reduction, issued_at);
+    }
     if (loss) {
       or_give_up(communicator, [&] { tape.backward(*loss, issued_at); });
     }
@@ -53,13 +60,11 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
     } else {
       buckets.put_on_tape(first);
     }
-    losses.push_back(loss);
   }
   // To an optimizer, the halves are one backward.
   tape.state().backward_count = 1;
   tape.state().stepped.clear();
-  return loss_of_parts(
-      tape.state().device, losses, communicators_[1], options_.reduction, issued_at);
+  return *loss_of_all;
 }
 
 }  // namespace msstream::detail

@@ -31,7 +31,9 @@ Floats loss_of_parts(std::shared_ptr<DeviceState> const& device,
   auto const count = communicator.size() * own_count;
   Floats const all(device, {count});
   comm::detail::all_gather(communicator,
-                           ops::detail::concat(own, issued_at).reshaped({own_count}).any(),
+                           (own_count == 1 ? own.front() : ops::detail::concat(own, issued_at))
+                               .reshaped({own_count})
+                               .any(),
                            all.any(),
                            issued_at);
   std::vector<Floats> parts;

@@ -8,24 +8,21 @@
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/trace/name_scope.hpp>
 
-#include <fmt/core.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <sstream>
-#include <stdexcept>
 #include <utility>
+#include <variant>
 
 namespace msstream::detail {
 namespace {
 
 using comm::detail::AnyCommunicator;
 
-/// Stands for the capacity of a frozen table.
-constexpr std::int64_t kFrozen = -1;
+/// Stands for the capacity of a table whose gradient is not that of the ids ahead.
+constexpr std::int64_t kOther = -2;
 
 /// Runs what is issued meanwhile on a group, if there is one.
 class ScopeOfGroup {
@@ -43,12 +40,15 @@ class ScopeOfGroup {
 /// The gradients of one table, on this rank and then on all.
 struct Exchanged {
   NamedTable const* table;
-  std::vector<LookupGradient const*> own;          ///< of each part; null if it has none
+  std::vector<LookupGradient const*> own = {};     ///< of each part; null if it has none
+  std::optional<IdsAhead> ahead = {};              ///< if its ids are those of the gradients
+  std::optional<OutputGradient> output = {};       ///< with SentGradient::outputs
+  std::optional<LookupGradient> of_output = {};    ///< that of this rank's rows, if they are sent
   std::optional<TensorOf<std::int64_t>> ids = {};  ///< of all ranks
   std::optional<Floats> values = {};
 
   [[nodiscard]] std::int64_t capacity() const {
-    std::int64_t most = table->weights.immutable() ? kFrozen : 0;
+    std::int64_t most = table->weights.immutable() ? kFrozenTable : 0;
     for (auto const* part : own) {
       most = part == nullptr ? most : std::max(most, ops::detail::view_of(part->rows).capacity);
     }
@@ -56,8 +56,63 @@ struct Exchanged {
   }
   /// The group of the first lookup; null if there is none.
   [[nodiscard]] std::shared_ptr<StreamGroup> group() const {
+    if (output) {
+      return output->group;
+    }
     auto const first = std::ranges::find_if(own, [](auto const* part) { return part != nullptr; });
     return first == own.end() ? nullptr : (*first)->group;
+  }
+  /// Returns whether this rank's gradient is that of the ids ahead, if there are any.
+  [[nodiscard]] bool has_ids_ahead() const {
+    if (!ahead) {
+      return true;
+    }
+    if (ahead->sent == SentGradient::outputs) {
+      return own.front() == nullptr && output.has_value() == ahead->has_lookup();
+    }
+    if (own.front() == nullptr || !ahead->has_lookup()) {
+      return own.front() == nullptr && !ahead->has_lookup();
+    }
+    auto const* const rows = std::get_if<ops::RowGradients<AnyRuntime>>(&own.front()->rows);
+    return rows != nullptr && rows->ids.data() == ahead->own_rows->ids.data();
+  }
+  /// Leaves the ids ahead aside, and computes the gradient of this rank's rows from that of the
+  /// output, if there is one.
+  void drop_ahead(std::source_location issued_at) {
+    if (output) {
+      ScopeOfGroup const scope(output->group, issued_at);
+      auto const& shape = table->weights.shape();
+      auto const& bags = *ahead->own_bags;
+      auto const pooling = ahead->pooling;
+      ops::detail::TableGradient rows = ops::detail::embedding_gradient(
+          bags,
+          ops::detail::deduplicate(bags, shape[0], pooling, issued_at),
+          shape[0],
+          pooling,
+          output->rows.any(),
+          {},
+          issued_at);
+      if (own.front() != nullptr) {
+        rows = ops::detail::merged_gradients({own.front()->rows, rows}, shape, {}, issued_at);
+      }
+      of_output = LookupGradient{std::move(rows), output->group};
+      own.front() = &*of_output;
+      output.reset();
+    }
+    ahead.reset();
+  }
+  /// Gathers the rows whose ids are ahead, those of outputs times `factor`.
+  void gather_values(AnyCommunicator const& communicator,
+                     float factor,
+                     std::source_location issued_at) {
+    ScopeOfGroup const scope(group(), issued_at);
+    auto const width = table->weights.shape()[1];
+    auto sent = own_values(width, issued_at);
+    if (ahead->sent == SentGradient::outputs && factor != 1) {
+      sent = ops::detail::scale(sent, factor, issued_at);
+    }
+    values.emplace(table->weights.device(), Shape{communicator.size() * ahead->capacity, width});
+    comm::detail::all_gather(communicator, sent.any(), values->any(), issued_at);
   }
   void gather(std::int64_t capacity,
               AnyCommunicator const& communicator,
@@ -67,11 +122,11 @@ struct Exchanged {
     auto const width = table->weights.shape()[1];
     auto const count = static_cast<std::int64_t>(own.size()) * capacity;
     TensorOf<std::int64_t> const own_ids(device, {count});
-    Floats const own_values(device, {count, width});
+    Floats const own_rows(device, {count, width});
     std::int64_t begin = 0;
     for (auto const* part : own) {
       auto const part_ids = own_ids.rows(begin, begin + capacity);
-      auto const part_values = own_values.rows(begin, begin + capacity);
+      auto const part_values = own_rows.rows(begin, begin + capacity);
       begin += capacity;
       if (part != nullptr) {
         ops::detail::copy_rows(part->rows, part_ids, part_values, issued_at);
@@ -82,19 +137,25 @@ struct Exchanged {
     }
     if (communicator.size() == 1) {
       ids = own_ids;
-      values = own_values;
+      values = own_rows;
       return;
     }
     ids.emplace(device, Shape{communicator.size() * count});
     values.emplace(device, Shape{communicator.size() * count, width});
     comm::detail::all_gather(communicator, own_ids.any(), ids->any(), issued_at);
-    comm::detail::all_gather(communicator, own_values.any(), values->any(), issued_at);
+    comm::detail::all_gather(communicator, own_rows.any(), values->any(), issued_at);
   }
   void put_on(TapeState& state, float factor, std::source_location issued_at) const {
     ScopeOfGroup const scope(group(), issued_at);
     auto const& weights = table->weights;
-    auto rows = ops::detail::sum_of_rows(*ids, *values, weights.shape()[0], issued_at);
-    if (factor != 1) {
+    auto const count = weights.shape()[0];
+    auto rows =
+        ahead
+            ? ops::detail::embedding_gradient(
+                  ahead->bags, ahead->grouped, count, ahead->pooling, values->any(), {}, issued_at)
+            : ops::detail::sum_of_rows(*ids, *values, count, issued_at);
+    bool const is_scaled = ahead && ahead->sent == SentGradient::outputs;
+    if (factor != 1 && !is_scaled) {
       rows.values = ops::detail::scale(rows.values, factor, issued_at);
     }
     auto const range = MemoryRange::of(weights);
@@ -102,52 +163,75 @@ struct Exchanged {
     state.row_gradients.emplace(range,
                                 {weights.block(), {{weights.shape(), {std::move(rows), group()}}}});
   }
+
+ private:
+  /// Returns what this rank sends, as many rows as the capacity of the ids ahead. Those behind the
+  /// rows that have a gradient may be any.
+  [[nodiscard]] Floats own_values(std::int64_t width, std::source_location issued_at) const {
+    auto const capacity = ahead->capacity;
+    auto const& device = table->weights.device();
+    if (own.front() == nullptr && !output) {
+      Floats const none(device, {capacity, width});
+      fill_any(none.any(), 0, issued_at);
+      return none;
+    }
+    auto const& values_of_rank =
+        output ? output->rows : std::get<ops::RowGradients<AnyRuntime>>(own.front()->rows).values;
+    auto const count = values_of_rank.shape()[0];
+    if (count >= capacity) {
+      return values_of_rank.rows(0, capacity);
+    }
+    Floats const padded(device, {capacity, width});
+    fill_any(padded.rows(count, capacity).any(), 0, issued_at);
+    if (count > 0) {
+      copy_on_device(padded.rows(0, count).any(), values_of_rank.any(), issued_at);
+    }
+    return padded;
+  }
 };
 
-/// Returns the largest capacity of each table on any rank.
-[[nodiscard]] std::vector<std::int64_t> largest_capacities(std::vector<Exchanged> const& tables,
-                                                           AnyCommunicator const& communicator) {
-  std::vector<std::int64_t> own;
-  for (auto const& table : tables) {
-    own.push_back(table.capacity());
-  }
+/// Returns the largest capacity of each table on any rank. Drops ids ahead of tables of which a
+/// rank has another gradient than that of its ids.
+[[nodiscard]] std::vector<std::int64_t> largest_capacities(std::vector<NamedTable> const& tables,
+                                                           std::vector<Exchanged>& all,
+                                                           AnyCommunicator const& communicator,
+                                                           std::source_location issued_at) {
   std::vector<std::int64_t> largest;
-  int rank = 0;
-  for (auto const& text : communicator.exchange(fmt::format("{}", fmt::join(own, " ")))) {
-    std::istringstream numbers(text);
-    std::vector<std::int64_t> theirs;
-    for (std::int64_t number = 0; numbers >> number;) {
-      theirs.push_back(number);
+  bool are_final = false;
+  while (!are_final) {
+    std::vector<std::int64_t> own;
+    for (auto const& table : all) {
+      own.push_back(table.has_ids_ahead() ? table.capacity() : kOther);
     }
-    if (rank == 0) {
-      largest = theirs;
-    }
-    if (theirs.size() != largest.size()) {
-      throw std::logic_error(fmt::format("DataParallel: rank 0 has {} tables, and rank {} has {}",
-                                         largest.size(),
-                                         rank,
-                                         theirs.size()));
-    }
-    for (std::size_t i = 0; i < theirs.size(); ++i) {
-      if ((theirs[i] == kFrozen) != (largest[i] == kFrozen)) {
-        throw std::logic_error(
-            fmt::format("DataParallel: table '{}' is frozen on rank {}, and not on rank {}",
-                        tables[i].table->name,
-                        theirs[i] == kFrozen ? rank : 0,
-                        theirs[i] == kFrozen ? 0 : rank));
+    std::vector<bool> is_other(tables.size());
+    largest.assign(tables.size(), 0);
+    for (auto const& theirs : rows_of_ranks(tables, own, communicator)) {
+      for (std::size_t i = 0; i < theirs.size(); ++i) {
+        is_other[i] = is_other[i] || theirs[i] == kOther;
+        largest[i] = std::max(largest[i], theirs[i]);
       }
-      largest[i] = std::max(largest[i], theirs[i]);
     }
-    ++rank;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (is_other[i]) {
+        all[i].drop_ahead(issued_at);
+      }
+    }
+    are_final = std::ranges::count(is_other, true) == 0;
   }
   return largest;
 }
 
 }  // namespace
 
+bool GradientsAhead::sends_outputs() const {
+  return std::ranges::any_of(
+      ids, [](auto const& table) { return table && table->sent == SentGradient::outputs; });
+}
+
 void exchange_rows(TapeState& state,
                    std::vector<NamedTable> const& tables,
                    std::vector<RowsOfPart> const& parts,
+                   GradientsAhead ahead,
                    AnyCommunicator const& communicator,
                    float factor,
                    std::source_location issued_at) {
@@ -157,19 +241,25 @@ void exchange_rows(TapeState& state,
   NameScope const names("data_parallel");
   std::vector<Exchanged> all;
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    auto& exchanged = all.emplace_back(Exchanged{&tables[i], {}});
+    auto& exchanged = all.emplace_back(Exchanged{&tables[i]});
     for (auto const& part : parts) {
       exchanged.own.push_back(part[i] ? &*part[i] : nullptr);
     }
+    if (!ahead.ids.empty()) {
+      exchanged.ahead = std::move(ahead.ids[i]);
+      exchanged.output = std::move(ahead.outputs[i]);
+    }
   }
-  auto const capacities = largest_capacities(all, communicator);
+  auto const capacities = largest_capacities(tables, all, communicator, issued_at);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (capacities[i] > 0) {
+    if (all[i].ahead) {
+      all[i].gather_values(communicator, factor, issued_at);
+    } else if (capacities[i] > 0) {
       all[i].gather(std::min(capacities[i], tables[i].weights.shape()[0]), communicator, issued_at);
     }
   }
   for (auto const& exchanged : all) {
-    if (exchanged.ids) {
+    if (exchanged.values) {
       exchanged.put_on(state, factor, issued_at);
     }
   }

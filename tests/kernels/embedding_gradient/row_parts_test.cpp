@@ -59,6 +59,31 @@ TYPED_TEST(RowPartsTest, moves_the_rows_that_exist_and_touches_no_other_values) 
   }
 }
 
+TYPED_TEST(RowPartsTest, moves_ids_alone_without_values) {
+  constexpr std::int64_t kCapacity = 300;
+  for (std::int64_t const count : {0, 37, 300, 301, -1}) {
+    auto const ids = this->random.integers(kCapacity, 0, 1'000'000);
+    auto const ids_there = this->upload(ids);
+    auto const count_there = this->scalar(count);
+    auto const merged_ids = this->integers(kCapacity);
+    this->replay([&](TypeParam stream) {
+      merge_rows(stream,
+                 {.ids = ids_there.data(),
+                  .values = nullptr,
+                  .end = count_there.data(),
+                  .capacity = kCapacity,
+                  .width = 0,
+                  .merged_ids = merged_ids.data(),
+                  .merged_values = nullptr});
+    });
+    auto const found = this->read(merged_ids);
+    for (std::int64_t i = 0; i < kCapacity; ++i) {
+      auto const at = static_cast<std::size_t>(i);
+      ASSERT_EQ(found[at], i < count ? ids[at] : -1) << "row " << i << " of " << count;
+    }
+  }
+}
+
 // The rows [begin, end) of the gradients of many tables, of which the widest has 40 columns.
 TYPED_TEST(RowPartsTest, takes_the_rows_of_one_table_among_those_of_many) {
   constexpr std::int64_t kRows = 300;

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests that a data parallel step gathers the ids of its lookups before its backward.
+#include "comm/ranks.hpp"
+
+#include <msstream/msstream.hpp>
+#include <msstream/step/data_parallel.hpp>
+#include <msstream/step/record_step.hpp>
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+using comm::CollectiveKind;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+/// Rows of tables of which a rank sends the gradients of its 6 outputs, and those of distinct rows.
+constexpr std::int64_t kManyRows = 40;
+constexpr std::int64_t kFewRows = 5;
+constexpr std::int64_t kSamplesOfRank = 6;
+constexpr std::int64_t kIdsOfRank = 18;  ///< of a rank
+
+/// What a rank does with its lookup in a step.
+enum class Use : std::uint8_t {
+  once,
+  twice,     ///< there are two lookups
+  unneeded,  ///< the loss does not depend on it
+  none,      ///< there is no lookup
+};
+
+/// A table of `rows` rows of 4, and a weight of [4, 1], trained on 6 samples of 3 ids a rank.
+template <Runtime R>
+class LookupModel {
+ public:
+  LookupModel(Rank<R> const& rank, std::int64_t rows)
+      : device_(rank.device),
+        parameters_(device_, {.seed = 1}),
+        table_(parameters_.table("table", {rows, 4}, init::uniform(-1, 1))),
+        weight_(parameters_.dense("weight", {4, 1}, init::normal())),
+        ids_(rank.tensor(ids_of(rank.rank(), rows)).reshaped({kSamplesOfRank, 3})),
+        labels_(rank.tensor(std::vector<float>(kSamplesOfRank, 1)).reshaped({kSamplesOfRank, 1})),
+        none_(zeros<float>(device_, {kSamplesOfRank, 4})),
+        tape_(device_),
+        optimizer_(device_, {.kind = ops::OptimizerKind::adam, .learning_rate = 0.1F}),
+        parallel_(parameters_, rank.communicator) {
+    optimizer_.add(parameters_);
+  }
+
+  void step(Use use = Use::once) {
+    loss_ = parallel_.backward_in_parts(tape_, [&](int) {
+      auto rows = use == Use::none ? none_ : look_up();
+      if (use == Use::twice) {
+        rows = ops::add(tape_, rows, look_up());
+      } else if (use == Use::unneeded) {
+        rows = none_;
+      }
+      return std::optional(
+          ops::mean_bce_with_logits(tape_, ops::matmul(tape_, rows, weight_), labels_));
+    });
+    optimizer_.step(tape_);
+    tape_.clear();
+  }
+  [[nodiscard]] std::vector<float> table() const { return to_host(table_); }
+  [[nodiscard]] StepTrace record(Use use) {
+    return record_step(device_, [&] { step(use); });
+  }
+
+ private:
+  /// Ranks share some ids, and each has some twice.
+  static std::vector<std::int64_t> ids_of(int rank, std::int64_t rows) {
+    std::vector<std::int64_t> ids;
+    for (std::int64_t i = 0; i < kIdsOfRank; ++i) {
+      ids.push_back((i % 11 + 7 * rank) % rows);
+    }
+    return ids;
+  }
+  [[nodiscard]] Tensor<float, R> look_up() {
+    return ops::embedding_lookup(tape_, table_, ops::Bags<R>(ids_));
+  }
+
+  Device<R> device_;
+  Parameters<R> parameters_;
+  Tensor<float, R> table_;
+  Tensor<float, R> weight_;
+  Tensor<std::int64_t, R> ids_;
+  Tensor<float, R> labels_;
+  Tensor<float, R> none_;
+  GradientTape<R> tape_;
+  Optimizer<R> optimizer_;
+  DataParallel<R> parallel_;
+  std::optional<Tensor<float, R>> loss_;
+};
+
+/// The collectives of a step in their order, and the bytes that a rank gives to each.
+std::vector<std::pair<CollectiveKind, std::size_t>> collectives_in_order(StepTrace const& trace) {
+  std::vector<std::pair<CollectiveKind, std::size_t>> all;
+  for (auto const& operation : trace.operations()) {
+    if (operation.collective) {
+      all.emplace_back(operation.collective->kind, operation.collective->bytes);
+    }
+  }
+  return all;
+}
+
+/// Returns the names of all operations on which the last one of the name depends.
+std::vector<std::string> needed_by(StepTrace const& trace, std::string_view name) {
+  auto const& operations = trace.operations();
+  std::vector<bool> is_needed(operations.size());
+  std::vector<std::string> names;
+  bool is_found = false;
+  for (auto i = operations.size(); i-- > 0;) {
+    bool const is_it = !is_found && operations[i].name == name;
+    is_found = is_found || is_it;
+    if (is_needed[i]) {
+      names.push_back(operations[i].name);
+    }
+    if (is_needed[i] || is_it) {
+      for (auto const before : operations[i].after) {
+        is_needed[before] = true;
+      }
+    }
+  }
+  EXPECT_TRUE(is_found) << name;
+  return names;
+}
+
+template <class R>
+class IdsAhead : public RanksTest<R> {
+ protected:
+  /// Returns the table after steps in which rank 1 uses its lookup so, and all others once.
+  static std::vector<float> trained(std::int64_t rows, std::vector<Use> const& uses) {
+    std::mutex mutex;
+    std::map<int, std::vector<float>> tables;
+    on_ranks<R>(2, [&](Rank<R> const& rank) {
+      LookupModel<R> model(rank, rows);
+      for (auto const use : uses) {
+        model.step(rank.rank() == 1 ? use : Use::once);
+      }
+      auto table = model.table();
+      std::lock_guard const guard(mutex);
+      tables[rank.rank()] = std::move(table);
+    });
+    EXPECT_EQ(tables[0], tables[1]);
+    return tables[0];
+  }
+};
+TYPED_TEST_SUITE(IdsAhead, RankRuntimes, RuntimeNamesOfRanks);
+
+TYPED_TEST(IdsAhead, the_ids_and_the_loss_are_gathered_before_the_backward) {
+  on_ranks<TypeParam>(2, [](Rank<TypeParam> const& rank) {
+    LookupModel<TypeParam> model(rank, kFewRows);
+    model.step();
+    auto const trace = model.record(Use::once);
+    // The ids, the loss, the weight's gradient and the rows.
+    EXPECT_THAT(
+        collectives_in_order(trace),
+        ElementsAre(Pair(CollectiveKind::all_gather, kFewRows * 8),
+                    Pair(CollectiveKind::all_gather, 4),
+                    Pair(CollectiveKind::all_reduce, 4 * 4 * static_cast<std::size_t>(rank.size())),
+                    Pair(CollectiveKind::all_gather, kFewRows * 4 * 4)));
+    // Grouping the ids of all ranks waits for no gradient, and not even for the lookup.
+    EXPECT_THAT(
+        needed_by(trace, "data_parallel/deduplicate"),
+        ::testing::UnorderedElementsAre(
+            "gradients/deduplicate", "data_parallel/ids_of_table", "data_parallel/all_gather"));
+  });
+}
+
+TYPED_TEST(IdsAhead, gradients_of_outputs_go_before_the_last_bucket) {
+  on_ranks<TypeParam>(2, [](Rank<TypeParam> const& rank) {
+    LookupModel<TypeParam> model(rank, kManyRows);
+    model.step();
+    auto const trace = model.record(Use::once);
+    EXPECT_THAT(collectives_in_order(trace),
+                ElementsAre(Pair(CollectiveKind::all_gather, kIdsOfRank * 8),
+                            Pair(CollectiveKind::all_gather, 4),
+                            Pair(CollectiveKind::all_gather, kSamplesOfRank * 4 * 4),
+                            Pair(CollectiveKind::all_reduce,
+                                 4 * 4 * static_cast<std::size_t>(rank.size()))));
+    EXPECT_THAT(needed_by(trace, "data_parallel/deduplicate"),
+                ElementsAre("data_parallel/all_gather"));
+    // Once for the rows of all ranks, and not for those of this one.
+    EXPECT_EQ(std::ranges::count_if(
+                  trace.operations(),
+                  [](auto const& one) { return one.name.ends_with("embedding_gradient"); }),
+              1);
+  });
+}
+
+TYPED_TEST(IdsAhead, ids_of_two_lookups_go_with_their_rows) {
+  on_ranks<TypeParam>(2, [](Rank<TypeParam> const& rank) {
+    LookupModel<TypeParam> model(rank, kManyRows);
+    auto const use = rank.rank() == 0 ? Use::once : Use::twice;
+    model.step(use);
+    auto const most = std::min(kManyRows, 2 * kIdsOfRank);  // of rank 1, merged
+    EXPECT_THAT(
+        collectives_in_order(model.record(use)),
+        ElementsAre(Pair(CollectiveKind::all_gather, 4),
+                    Pair(CollectiveKind::all_reduce, 4 * 4 * static_cast<std::size_t>(rank.size())),
+                    Pair(CollectiveKind::all_gather, most * 8),
+                    Pair(CollectiveKind::all_gather, most * 4 * 4)));
+  });
+}
+
+// Adam would move the rows again if they took part with gradients of 0.
+TYPED_TEST(IdsAhead, ids_without_a_gradient_do_not_move_rows) {
+  for (auto const rows : {kManyRows, kFewRows}) {
+    auto const moved = [&](Use use) {
+      return IdsAhead<TypeParam>::trained(rows, {Use::once, use});
+    };
+    auto const expected = moved(Use::none);
+    EXPECT_EQ(moved(Use::unneeded), expected) << rows;
+    EXPECT_NE(moved(Use::once), expected) << rows;
+  }
+}
+
+}  // namespace
+}  // namespace msstream::testing

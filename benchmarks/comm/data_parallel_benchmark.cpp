@@ -6,8 +6,11 @@
 #include "suite.hpp"
 #include "training/step_training.hpp"
 
+#include <msstream/comm/measure_links.hpp>
 #include <msstream/msstream.hpp>
 #include <msstream/step/dense_stack.hpp>
+#include <msstream/step/ranks_model.hpp>
+#include <msstream/step/record_step.hpp>
 
 #include <fmt/core.h>
 
@@ -31,7 +34,9 @@
 ///
 /// Reports medians over batches of steps, both ways by turns: the time of a step alone
 /// (`alone_ms`) and together (`together_ms`), and what the exchange costs, with its least and most:
-/// the difference (`extra_us…`) and the ratio (`ratio…`).
+/// the difference (`extra_us…`) and the ratio (`ratio…`). Compares the time together with what
+/// predict() says of a recorded eager step and measured collectives (`predicted_ms`), also as a
+/// ratio of both (`predicted_ratio`).
 namespace benchmarks {
 
 namespace {
@@ -50,14 +55,17 @@ class AnyTraining {
   virtual ~AnyTraining() = default;
   virtual void step() = 0;
   virtual void wait() = 0;
+  /// Returns the predicted time of a captured step with all ranks of the world, which call it
+  /// alike. Of a training that is not captured, and has done a step.
+  [[nodiscard]] virtual double predicted_ns(ms::comm::World const& world) = 0;
 };
 
 /// Trains the model on the batch that `build(device)` returns, as a pair.
 template <ms::Runtime R, class Build>
 class Training final : public AnyTraining {
  public:
-  Training(ms::comm::World const& world, int groups, Build const& build)
-      : training_({.groups = groups, .captured = true, .precision = ms::MatmulPrecision::tf32},
+  Training(ms::comm::World const& world, int groups, bool is_captured, Build const& build)
+      : training_({.groups = groups, .captured = is_captured, .precision = ms::MatmulPrecision::tf32},
                   {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 0.001F},
                   build,
                   std::nullopt,
@@ -65,6 +73,17 @@ class Training final : public AnyTraining {
 
   void step() override { training_.step(); }
   void wait() override { training_.synchronize(); }
+  double predicted_ns(ms::comm::World const& world) override {
+    constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
+    auto const& device = training_.device();
+    auto const trace = ms::record_step(device, [&] { training_.step(); });
+    ms::comm::Communicator<R> const ranks(device, world, {.name = "links"});
+    auto const links = ms::comm::measure_links(ranks, kMostBytes);
+    return ms::predict(trace,
+                       links,
+                       {.ranks = world.size(), .step = {.launch = ms::StepModel::Launch::graph}})
+        .step_ns;
+  }
 
  private:
   ms::training::StepTrainingOf<R, Build> training_;
@@ -81,19 +100,21 @@ template <class Model, class Batch>
 using Make = std::unique_ptr<AnyTraining> (*)(ms::comm::World const& world,
                                               std::int64_t rows,
                                               std::int64_t divisor,
-                                              int number);
+                                              int number,
+                                              bool is_captured);
 
 template <ms::Runtime R>
 [[nodiscard]] std::unique_ptr<AnyTraining> make_ple(ms::comm::World const& world,
                                                     std::int64_t rows,
                                                     std::int64_t divisor,
-                                                    int number) {
+                                                    int number,
+                                                    bool is_captured) {
   constexpr int kGroups = 4;
   auto const build = [=](ms::Device<R> const& device) {
     return with_inputs(train_ple::PleGrouped<R>(device, random_ple_shape(divisor)),
                        random_ple_batch(device, rows, static_cast<std::uint64_t>(number)));
   };
-  return std::make_unique<Training<R, decltype(build)>>(world, kGroups, build);
+  return std::make_unique<Training<R, decltype(build)>>(world, kGroups, is_captured, build);
 }
 
 constexpr std::int64_t kTables = 26;
@@ -174,12 +195,13 @@ template <ms::Runtime R>
 [[nodiscard]] std::unique_ptr<AnyTraining> make_dlrm(ms::comm::World const& world,
                                                      std::int64_t rows,
                                                      std::int64_t divisor,
-                                                     int number) {
+                                                     int number,
+                                                     bool is_captured) {
   constexpr int kGroups = 2;
   auto const build = [=](ms::Device<R> const& device) {
     return with_inputs(Dlrm<R>(device, divisor), dlrm_batch(device, rows, divisor, number));
   };
-  return std::make_unique<Training<R, decltype(build)>>(world, kGroups, build);
+  return std::make_unique<Training<R, decltype(build)>>(world, kGroups, is_captured, build);
 }
 
 struct Case {
@@ -192,17 +214,24 @@ struct Case {
 struct Results {
   RoundTimes alone;
   RoundTimes together;
+  double predicted_ns = 0;
 };
 
 /// Times both ways by turns, on one rank.
 [[nodiscard]] Results times_of(std::barrier<>& all,
                                ms::comm::World const& world,
                                Case const& measured) {
-  auto const make = [&](ms::comm::World const& of) {
-    return measured.make(of, measured.rows, measured.divisor, world.rank());
+  auto const make = [&](ms::comm::World const& of, bool is_captured) {
+    return measured.make(of, measured.rows, measured.divisor, world.rank(), is_captured);
   };
-  auto const together = make(world);
-  auto const alone = world.rank() == 0 ? make(ms::comm::World()) : nullptr;
+  double const predicted_ns = [&] {
+    auto const eager = make(world, false);
+    eager->step();
+    eager->wait();
+    return eager->predicted_ns(world);
+  }();
+  auto const together = make(world, true);
+  auto const alone = world.rank() == 0 ? make(ms::comm::World(), true) : nullptr;
   // One step is eager, and the second one is captured.
   for (int step = 0; step < 2; ++step) {
     together->step();
@@ -234,6 +263,7 @@ struct Results {
       times = {};
     }
   }
+  times.predicted_ns = predicted_ns;
   return times;
 }
 
@@ -265,6 +295,8 @@ void measure(benchmark::State& state, int ranks, Case const& measured) {
   }
   state.counters["alone_ms"] = median(alone) * 1e-6;
   state.counters["together_ms"] = median(together) * 1e-6;
+  state.counters["predicted_ms"] = of_first.predicted_ns * 1e-6;
+  state.counters["predicted_ratio"] = of_first.predicted_ns / median(together);
   report(state, "extra_us", extra_us);
   report(state, "ratio", ratios);
   for ([[maybe_unused]] auto _ : state) {

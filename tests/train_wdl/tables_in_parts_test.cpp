@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/data_files.hpp"
 #include "train_wdl/program.hpp"
+#include "training/table_plans.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -28,34 +29,7 @@ class TrainWdlTablesInParts : public TrainWdlTest {
       auto const made =
           train_wdl(uneven(std::to_string(ranks)) + Words{"--parallel", "sharded", "--plan", file});
       EXPECT_EQ(made.status, 0) << made.err;
-      auto plan = nlohmann::json::parse(read_all(file));
-      auto all = nlohmann::json::array();
-      for (int rank = 0; rank < ranks; ++rank) {
-        all.push_back(rank);
-      }
-      auto number = 0;
-      for (auto& at : plan["tables"]) {
-        bool const is_wide = at["table"].get<std::string>().starts_with("wide/");
-        switch (is_wide ? number % 3 : number % 4) {
-          case 0:
-            at["sharding"] = "table_wise";
-            at["ranks"] = {number % ranks};
-            break;
-          case 1:
-            at["sharding"] = "row_wise";
-            at["ranks"] = all;
-            break;
-          case 2:
-            at["sharding"] = "replicated";
-            at["ranks"] = nlohmann::json::array();
-            break;
-          default:
-            at["sharding"] = "column_wise";
-            at["ranks"] = all;
-        }
-        ++number;
-      }
-      std::ofstream(file) << plan;
+      use_all_shardings(file, ranks, "wide/");
     }
     return uneven(std::to_string(ranks)) + Words{"--parallel", "sharded", "--plan", file};
   }

@@ -120,9 +120,10 @@ python() {
 stress() {
   preset=host
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
-  build test_trust test_memory
+  build test_trust test_memory test_train_ple
   MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_trust" --gtest_filter='*/RandomPrograms.*' --gtest_brief=1
   MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_memory" --gtest_filter='TaggedStress.*' --gtest_brief=1
+  MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_train_ple" --gtest_filter='*InParts*census*' --gtest_brief=1
 }
 
 captures() {

@@ -8,6 +8,7 @@
 #include <msstream/tensor/copy.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace msstream::training {
@@ -18,6 +19,8 @@ struct ClickBatch {
   Tensor<std::int64_t, R> keys;  ///< [fields, rows, hotness]
   Tensor<float, R> continuous;   ///< [rows, continuous]
   Tensor<float, R> labels;       ///< [tasks, rows, 1]
+  /// The keys of the next batch, if its lookups are sent ahead.
+  std::optional<Tensor<std::int64_t, R>> next_keys = {};
 };
 
 /// Returns the columns of a batch as views, with the rows of DeviceBatch::shape_rows().

@@ -51,6 +51,20 @@ std::string_view name_of(Parallel parallel) {
   return "unknown";
 }
 
+std::string_view name_of(Lookahead lookahead) {
+  switch (lookahead) {
+    case Lookahead::none:
+      return "none";
+    case Lookahead::ids:
+      return "ids";
+    case Lookahead::rows:
+      return "rows";
+    case Lookahead::stale_rows:
+      return "stale_rows";
+  }
+  return "unknown";
+}
+
 void add_options(cli::Options& options, RankOptions& chosen, TablesInParts tables) {
   options.group("Ranks");
   options.add<int>("--ranks",
@@ -73,6 +87,21 @@ void add_options(cli::Options& options, RankOptions& chosen, TablesInParts table
                      {{"same_rank_count", Reproducible::same_rank_count},
                       {"any_rank_count", Reproducible::any_rank_count}},
                      "whether 1, 2, 4 and 8 ranks give the same bits; slower");
+  if (tables == TablesInParts::yes) {
+    options.add("--plan",
+                chosen.plan,
+                "JSON file of the parts of --parallel sharded; chosen and written if there is none",
+                "a path");
+    options.add_choice("--lookahead",
+                       chosen.lookahead,
+                       {{"none", Lookahead::none},
+                        {"ids", Lookahead::ids},
+                        {"rows", Lookahead::rows},
+                        {"stale_rows", Lookahead::stale_rows}},
+                       "what --parallel sharded sends for the next batch beside the dense part of "
+                       "this one: ids; rows: and those rows that this one does not move; "
+                       "stale_rows: and all rows, one step stale");
+  }
 }
 
 void check_ranks(RankOptions& chosen, std::int64_t batch) {
@@ -98,6 +127,18 @@ void check_ranks(RankOptions& chosen, std::int64_t batch) {
     throw cli::UsageError(
         "--parallel sharded: does not go with --reproducible any_rank_count, since a rank looks up "
         "one part of each batch; expected same_rank_count");
+  }
+  if (chosen.parallel != Parallel::sharded) {
+    for (auto const& [is_chosen, option] :
+         {std::pair(!chosen.plan.empty(), std::string("--plan")),
+          std::pair(chosen.lookahead != Lookahead::none,
+                    fmt::format("--lookahead {}", name_of(chosen.lookahead)))}) {
+      if (is_chosen) {
+        throw cli::UsageError(fmt::format("{}: goes with --parallel sharded, found --parallel {}",
+                                          option,
+                                          name_of(chosen.parallel)));
+      }
+    }
   }
   auto const parts = chosen.parts();
   if (chosen.ranks > parts || parts % chosen.ranks != 0) {
@@ -184,9 +225,13 @@ void require_equal_options(RankOptions const& chosen, nlohmann::ordered_json con
 }
 
 nlohmann::ordered_json describe(RankOptions const& chosen) {
-  return {{"ranks", chosen.ranks},
-          {"parallel", name_of(chosen.parallel)},
-          {"reproducible", name_of(chosen.reproducible)}};
+  nlohmann::ordered_json described = {{"ranks", chosen.ranks},
+                                      {"parallel", name_of(chosen.parallel)},
+                                      {"reproducible", name_of(chosen.reproducible)}};
+  if (chosen.parallel == Parallel::sharded) {
+    described.update({{"plan", chosen.plan}, {"lookahead", name_of(chosen.lookahead)}});
+  }
+  return described;
 }
 
 std::string ranks_text(RankOptions const& chosen) {

@@ -3,6 +3,7 @@
 
 #include "cli/options.hpp"
 #include "cli/stream_options.hpp"
+#include "training/lookahead.hpp"
 
 #include <msstream/comm/world.hpp>
 #include <msstream/step/data_parallel.hpp>
@@ -30,6 +31,8 @@ struct RankOptions {
   int ranks = 0;
   Parallel parallel = Parallel::data;
   Reproducible reproducible = Reproducible::same_rank_count;
+  std::string plan;  ///< the file of --plan
+  Lookahead lookahead = Lookahead::none;
   /// This process among those that a launcher has started; set by check_ranks().
   comm::World process = {};
 
@@ -46,14 +49,16 @@ struct RankOptions {
 /// Whether a program can have its tables in parts, which Parallel::sharded needs.
 enum class TablesInParts : bool { no, yes };
 
-/// Adds the options for the ranks, under the title "Ranks".
+/// Adds the options for the ranks, under the title "Ranks". Only programs that can have tables in
+/// parts get those for them.
 void add_options(cli::Options& options,
                  RankOptions& chosen,
                  TablesInParts tables = TablesInParts::no);
 
 /// Reads which rank this process is, and stores the number of ranks. Throws UsageError for
 /// contradictions between the option and the variables of a launcher, for a number of ranks that
-/// the options do not allow, and unless each part of a batch of `batch` rows has as many.
+/// the options do not allow, unless each part of a batch of `batch` rows has as many, and for
+/// options of tables in parts without Parallel::sharded.
 void check_ranks(RankOptions& chosen, std::int64_t batch);
 /// Throws UsageError if there are several ranks and one of the options is chosen. `options` are
 /// pairs of whether it is, and of text such as "--check: checks one rank".

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "training/lookups_in_parts.hpp"
 #include "training/ranks.hpp"
 #include "training/step_setting.hpp"
 
@@ -18,10 +19,11 @@ namespace msstream::training {
 
 /// Trains a model on inputs at fixed addresses, whose contents may change between steps.
 ///
-/// A model has `loss(tape, pool, inputs)` and `parameters()`, all of which are trained. If ranks
-/// train together, the inputs are BatchesOfParts, and the model gets those of one part at a time;
-/// the parts have equally many samples. Not thread-safe. The object keeps a StreamScope open, so it
-/// must be destroyed before scopes that were opened before it.
+/// A model has `loss(tape, pool, inputs)` and `parameters()`, all of which are trained, and may
+/// have tables in parts, `in_parts()`. If ranks train together, the inputs are BatchesOfParts, and
+/// the model gets those of one part at a time; the parts have equally many samples. Not
+/// thread-safe. The object keeps a StreamScope open, so it must be destroyed before scopes that
+/// were opened before it.
 template <Runtime R, class Model, class Inputs>
 class StepTraining {
  public:
@@ -52,6 +54,9 @@ class StepTraining {
       second_pool_.emplace(device_, pool_options(setting, std::nullopt));
     }
     optimizer_.add(model().parameters());
+    if (auto const* const lookups = lookups_in_parts<R>(model())) {
+      lookups->tables().add_to(optimizer_);
+    }
   }
 
   /// Issues one training step, without blocking the host.
@@ -114,6 +119,9 @@ class StepTraining {
     });
     optimizer_.step(tape_);
     tape_.clear();
+    if (auto const* const lookups = lookups_in_parts<R>(model())) {
+      lookups->end_step();
+    }
   }
 
   Device<R> device_;

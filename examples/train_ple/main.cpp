@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/report.hpp"
 #include "ple_options.hpp"
+#include "ple_tables.hpp"
 #include "training/step_report.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <iostream>
+#include <optional>
 #include <utility>
 
 namespace train_ple {
@@ -17,13 +19,14 @@ namespace training = ms::training;
 
 nlohmann::ordered_json train(PleOptions const& options,
                              training::TrainingData& data,
-                             ms::comm::World const& world) {
+                             ms::comm::World const& world,
+                             std::optional<ms::training::TableParts> const& parts) {
 #if MSSTREAM_CUDA
   if (options.runtime == cli::RuntimeChoice::cuda) {
-    return train_on_cuda(options, data, world);
+    return train_on_cuda(options, data, world, parts);
   }
 #endif
-  return train_on_host(options, data, world);
+  return train_on_host(options, data, world, parts);
 }
 
 void run(cli::Arguments const& arguments) {
@@ -42,9 +45,11 @@ void run(cli::Arguments const& arguments) {
                              training::placement_text(options),
                              training::ranks_text(options));
   }
+  auto const parts = training::table_parts(
+      table_specs(shape_of(options, data), data.columns.hotness), options, options, options.quiet);
   nlohmann::ordered_json report;
   training::on_ranks(options, [&](ms::comm::World const& world) {
-    auto own = train(options.of_rank(world.rank()), data, world);
+    auto own = train(options.of_rank(world.rank()), data, world, parts);
     if (world.rank() == 0) {
       report = std::move(own);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ple_shape.hpp"
+#include "ple_tables.hpp"
 
 #include <msstream/memory/device.hpp>
 
@@ -20,11 +21,12 @@ namespace train_ple {
 template <ms::Runtime R>
 class PleBranches {
  public:
-  PleBranches(ms::Device<R> const& device, PleShape shape)
+  PleBranches(ms::Device<R> const& device, PleShape shape, InParts<R> in_parts = {})
       : shape_(std::move(shape)),
         parameters_(device, {.seed = shape_.seed}),
-        other_columns_(shape_) {
-    for (std::int64_t field = 0; field < shape_.fields(); ++field) {
+        other_columns_(shape_),
+        in_parts_(std::move(in_parts)) {
+    for (std::int64_t field = 0; !in_parts_ && field < shape_.fields(); ++field) {
       auto const rows = shape_.table_rows[static_cast<std::size_t>(field)];
       tables_.push_back(parameters_.table(table_name(field), {rows, shape_.embedding_dim}));
     }
@@ -75,6 +77,8 @@ class PleBranches {
 
   [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
 
+  [[nodiscard]] InParts<R> const& in_parts() const noexcept { return in_parts_; }
+
  private:
   /// Runs the model, and calls `finish(task, logits)` for each task, in the branch of the task's
   /// tower. Returns the results of the calls.
@@ -90,16 +94,18 @@ class PleBranches {
       ms::NameScope const named(name);
       return work();
     };
-    auto const rows = batch.continuous.shape()[0];
     std::vector<ms::Tensor<float, R>> columns;
-    for (std::int64_t field = 0; field < shape_.fields(); ++field) {
+    if (in_parts_) {
+      columns.push_back(branch(
+          "tables", [&] { return look_up_in_parts(*in_parts_, shape_, tape, pool, batch); }));
+    }
+    for (std::int64_t field = 0; !in_parts_ && field < shape_.fields(); ++field) {
       auto const i = static_cast<std::size_t>(field);
       columns.push_back(branch(fmt::format("field{}", field), [&] {
-        auto const keys = batch.keys.rows(field, field + 1).reshaped({rows, batch.keys.shape()[2]});
         return ms::ops::embedding_lookup(
             tape,
             tables_[i],
-            ms::ops::Bags<R>(ms::ops::hash_to_bucket(keys, shape_.table_rows[i])),
+            ids_of_field(shape_, batch.keys, field),
             ms::ops::LookupOptions<R>{.pooling = ms::ops::Pooling::mean});
       }));
     }
@@ -167,8 +173,9 @@ class PleBranches {
   PleShape shape_;
   ms::Parameters<R> parameters_;
   OtherColumns<R> other_columns_;
-  std::vector<ms::Tensor<float, R>> tables_;
-  std::vector<Level<R>> levels_;  ///< experts are ordered by owner
+  InParts<R> in_parts_;
+  std::vector<ms::Tensor<float, R>> tables_;  ///< unless they are in parts
+  std::vector<Level<R>> levels_;              ///< experts are ordered by owner
   std::vector<Layer<R>> tower_hidden_;
   std::vector<Layer<R>> tower_outputs_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ple_shape.hpp"
+#include "ple_tables.hpp"
 
 #include <msstream/memory/device.hpp>
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,20 +26,13 @@ namespace train_ple {
 template <ms::Runtime R>
 class PleGrouped {
  public:
-  PleGrouped(ms::Device<R> const& device, PleShape shape)
+  PleGrouped(ms::Device<R> const& device, PleShape shape, InParts<R> in_parts = {})
       : shape_(std::move(shape)),
         parameters_(device, {.seed = shape_.seed}),
         other_columns_(shape_),
-        tables_(parameters_.table(
-                    "tables",
-                    {std::accumulate(
-                         shape_.table_rows.begin(), shape_.table_rows.end(), std::int64_t{0}),
-                     shape_.embedding_dim},
-                    ms::init::zeros()),
-                shape_.table_rows) {
-    for (std::int64_t field = 0; field < shape_.fields(); ++field) {
-      // The values that a table of this name has in the other form.
-      ms::ops::fill_uniform(tables_.table(field), {shape_.seed, table_name(field)}, -0.05F, 0.05F);
+        in_parts_(std::move(in_parts)) {
+    if (!in_parts_) {
+      make_tables();
     }
     // Returns layers whose stack has the suffix in its name, too.
     auto const layers = [&](std::string const& stack,
@@ -127,7 +122,7 @@ class PleGrouped {
                                                     ms::StreamPool<R>& pool,
                                                     DeviceBatch<R> const& batch,
                                                     Change const& change = {}) const {
-    std::vector columns{look_up(tape, pool, batch.keys)};
+    std::vector columns{look_up(tape, pool, batch)};
     other_columns_.append(tape, batch.continuous, columns);
     auto input = ms::ops::concat(tape, columns);
     for (int level = 0; level < shape_.levels; ++level) {
@@ -140,7 +135,20 @@ class PleGrouped {
 
   [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
 
+  [[nodiscard]] InParts<R> const& in_parts() const noexcept { return in_parts_; }
+
  private:
+  void make_tables() {
+    auto const rows =
+        std::accumulate(shape_.table_rows.begin(), shape_.table_rows.end(), std::int64_t{0});
+    tables_.emplace(parameters_.table("tables", {rows, shape_.embedding_dim}, ms::init::zeros()),
+                    shape_.table_rows);
+    for (std::int64_t field = 0; field < shape_.fields(); ++field) {
+      // The values that a table of this name has in the other form, and in parts.
+      ms::ops::fill_uniform(tables_->table(field), {shape_.seed, table_name(field)}, -0.05F, 0.05F);
+    }
+  }
+
   /// Returns the names of the experts of a level, by share: experts of a share have stacked layers.
   /// On the first level, all experts have the same input, so there is one share. On later levels,
   /// each share has one expert of every owner, in the order of the owners' inputs.
@@ -163,11 +171,14 @@ class PleGrouped {
 
   ms::Tensor<float, R> look_up(ms::GradientTape<R>& tape,
                                ms::StreamPool<R>& pool,
-                               ms::Tensor<std::int64_t, R> const& keys) const {
+                               DeviceBatch<R> const& batch) const {
     ms::StreamScope<R> const side(pool[pool.groups() - 1], {.include_grad = true});
     ms::NameScope const named("tables");
+    if (in_parts_) {
+      return look_up_in_parts(*in_parts_, shape_, tape, pool, batch);
+    }
     return ms::ops::embedding_lookup(
-        tape, tables_, ms::ops::hash_to_tables(tables_, keys), ms::ops::Pooling::mean);
+        tape, *tables_, ms::ops::hash_to_tables(*tables_, batch.keys), ms::ops::Pooling::mean);
   }
 
   /// Computes one level of experts and gates, and returns the outputs of the gates, [gates, batch,
@@ -220,7 +231,8 @@ class PleGrouped {
   PleShape shape_;
   ms::Parameters<R> parameters_;
   OtherColumns<R> other_columns_;
-  ms::ops::TableBatch<float, R> tables_;
+  InParts<R> in_parts_;
+  std::optional<ms::ops::TableBatch<float, R>> tables_;  ///< unless they are in parts
   /// The levels of the model. The hidden and output layers have one entry per share of experts,
   /// whose layers are stacked. The gates have one entry for the tasks and, except on the last
   /// level, one for the shared experts.

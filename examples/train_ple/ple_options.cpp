@@ -29,7 +29,7 @@ constexpr char const* kDescription =
 constexpr std::int64_t kGeneratedBuckets = 100'000;
 
 void check(PleOptions& options) {
-  training::check(options, {{"--data", options.data}});
+  training::check(options, {{"--data", options.data}, {"--plan", options.plan}});
   training::check_ranks(options, options.batch);
   training::check_with_ranks(options, options);
   if (options.holdout == 1) {
@@ -89,6 +89,8 @@ PleOptions parse_options(cli::Arguments const& arguments) {
        {"train_ple --stream-groups 7 --capture --assignment auto --save-assignment groups.txt",
         "groups chosen by a trace of a step; the file can be changed and given to --assignment"},
        {"train_ple --ranks 4", "4 ranks, each with a quarter of the rows of each batch"},
+       {"train_ple --ranks 4 --parallel sharded --lookahead ids --form grouped",
+        "each rank has a part of the tables; the ids of the next batch are sent early"},
        {"train_ple --steps 20 --waits --step-trace step.svg",
         "how many waits a step needs, and a picture of it"}});
   options.group("Data");
@@ -109,7 +111,8 @@ PleOptions parse_options(cli::Arguments const& arguments) {
   options.add<int>(
       "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
   add_model_options(options, chosen);
-  training::add_options(options, static_cast<training::RankOptions&>(chosen));
+  training::add_options(
+      options, static_cast<training::RankOptions&>(chosen), training::TablesInParts::yes);
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.parse(arguments, std::cerr);
   check(chosen);
@@ -137,6 +140,15 @@ nlohmann::ordered_json describe(PleOptions const& options) {
   described.update(training::describe(static_cast<training::StepOptions const&>(options)));
   described.update(training::describe(static_cast<training::RankOptions const&>(options)));
   return described;
+}
+
+PleShape shape_of(PleOptions const& options, training::TrainingData const& data) {
+  auto shape = options.shape;
+  shape.table_rows = data.table_rows;
+  shape.continuous = data.columns.continuous;
+  shape.tasks = static_cast<int>(data.columns.tasks());
+  shape.seed = options.seed;
+  return shape;
 }
 
 training::TrainingData load_training_data(PleOptions const& options) {

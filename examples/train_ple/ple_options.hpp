@@ -4,6 +4,7 @@
 #include "ple_shape.hpp"
 #include "training/rank_options.hpp"
 #include "training/step_options.hpp"
+#include "training/table_parts.hpp"
 #include "training/training_data.hpp"
 
 #include <msstream/comm/world.hpp>
@@ -11,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace train_ple {
@@ -50,14 +52,19 @@ struct PleOptions : ms::training::StepOptions, ms::training::RankOptions {
 /// train on fill no batch.
 [[nodiscard]] ms::training::TrainingData load_training_data(PleOptions const& options);
 
+/// Returns the shape of the model that the options and the data describe.
+[[nodiscard]] PleShape shape_of(PleOptions const& options, ms::training::TrainingData const& data);
+
 /// Trains one rank as the options say, writes the files that they name, and returns the report.
 /// Ranks that are threads share the data; a rank that is alone takes the training rows out of it.
-/// Throws if training fails.
+/// `parts`, if there are any, are the tables in parts on all ranks. Throws if training fails.
 nlohmann::ordered_json train_on_host(PleOptions const& options,
                                      ms::training::TrainingData& data,
-                                     ms::comm::World const& world);
+                                     ms::comm::World const& world,
+                                     std::optional<ms::training::TableParts> const& parts);
 nlohmann::ordered_json train_on_cuda(PleOptions const& options,
                                      ms::training::TrainingData& data,
-                                     ms::comm::World const& world);
+                                     ms::comm::World const& world,
+                                     std::optional<ms::training::TableParts> const& parts);
 
 }  // namespace train_ple

@@ -9,6 +9,7 @@
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
 #include "training/step_run.hpp"
+#include "training/table_parts.hpp"
 
 #include <msstream/data/device_loader.hpp>
 #include <msstream/memory/device.hpp>
@@ -27,15 +28,6 @@
 #include <vector>
 
 namespace train_ple {
-
-inline PleShape shape_of(PleOptions const& options, ms::training::TrainingData const& data) {
-  auto shape = options.shape;
-  shape.table_rows = data.table_rows;
-  shape.continuous = data.columns.continuous;
-  shape.tasks = static_cast<int>(data.columns.tasks());
-  shape.seed = options.seed;
-  return shape;
-}
 
 /// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
 inline ms::training::EpochPlan plan_of(PleOptions const& options,
@@ -67,15 +59,19 @@ class PleTraining {
  public:
   PleTraining(PleOptions const& options,
               ms::training::TrainingData& data,
-              ms::comm::World const& world)
+              ms::comm::World const& world,
+              std::optional<ms::training::TableParts> const& parts)
       : options_(options),
         data_(data),
         plan_(plan_of(options, data_)),
         run_(options,
              last_step(),
-             Build{options, data_},
+             Build{options, data_, world, parts},
              "rows",
-             {.world = world, .parallel = options.parallel, .reproducible = options.reproducible}),
+             {.world = world,
+              .parallel = options.parallel,
+              .reproducible = options.reproducible,
+              .has_collectives = parts.has_value()}),
         training_(run_.training()),
         ranks_(training_.ranks()) {}
 
@@ -104,13 +100,22 @@ class PleTraining {
   struct Build {
     PleOptions const& options;
     ms::training::TrainingData const& data;
+    ms::comm::World world;
+    std::optional<ms::training::TableParts> const& parts;
 
     std::pair<Model, Inputs> operator()(ms::Device<R> const& device) const {
       Inputs inputs;
       for (int part = 0; part < options.parts() / options.ranks; ++part) {
-        inputs.batches.push_back(first_batch<R>(device, options.batch / options.parts(), data));
+        auto& batch = inputs.batches.emplace_back(
+            first_batch<R>(device, options.batch / options.parts(), data));
+        if (options.lookahead != ms::training::Lookahead::none) {
+          batch.next_keys = ms::Tensor<std::int64_t, R>(device, batch.keys.shape());
+          ms::copy(*batch.next_keys, batch.keys);
+        }
       }
-      return {Model(device, shape_of(options, data)), std::move(inputs)};
+      auto in_parts =
+          ms::training::make_lookups<R>(device, parts, world, options, options.batch, options.seed);
+      return {Model(device, shape_of(options, data), std::move(in_parts)), std::move(inputs)};
     }
   };
 
@@ -118,15 +123,32 @@ class PleTraining {
     auto const all = plan_.batch_count();
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
   }
+  /// Returns the next batch of a part. If lookups look ahead, it has the keys of the batch after
+  /// it, or after the last one its own.
+  [[nodiscard]] DeviceBatch<R> next_batch(Feed& feed) {
+    auto const read = [&]() -> std::optional<DeviceBatch<R>> {
+      auto const fed = feed.next();
+      return fed ? std::optional(ms::training::click_batch(data_.columns, *fed)) : std::nullopt;
+    };
+    auto batch = after_ ? *std::exchange(after_, std::nullopt) : read().value();
+    if (options_.lookahead != ms::training::Lookahead::none) {
+      after_ = read();
+      batch.next_keys = after_ ? after_->keys : batch.keys;
+    }
+    return batch;
+  }
   nlohmann::ordered_json train_epoch(std::deque<Feed>& feeds) {
     auto result = run_.train_epoch(plan_, [&](Inputs const& inputs) {
       for (std::size_t part = 0; part < feeds.size(); ++part) {
-        auto const batch = ms::training::click_batch(data_.columns, feeds[part].next().value());
+        auto const batch = next_batch(feeds[part]);
         auto const& to = inputs.batches[part];
         ms::NameScope const named("feed");
         ms::copy(to.keys, batch.keys);
         ms::copy(to.continuous, batch.continuous);
         ms::copy(to.labels, batch.labels);
+        if (to.next_keys) {
+          ms::copy(*to.next_keys, *batch.next_keys);
+        }
       }
     });
     result["tasks"] = test();
@@ -142,18 +164,21 @@ class PleTraining {
     if (rows == 0) {
       return results;
     }
+    // A lookup of tables in parts exchanges room for as many samples as a batch can have.
+    auto const batch_rows =
+        training_.model().in_parts() ? options_.batch / ranks_.world().size() : options_.batch;
     typename ms::GradientTape<R>::Pause const no_gradients(training_.tape());
     Feed feed(training_.device(),
               training_.pool()[0],
               data_.held_out.reader(),
-              ranks_.loader_to_evaluate({.batch_size = options_.batch,
+              ranks_.loader_to_evaluate({.batch_size = batch_rows,
                                          .last_batch = ms::data::LastBatch::padded,
                                          .threads = options_.reader_threads,
                                          .transforms = data_.transforms}));
     std::vector<ms::metrics::Auc<R>> areas;
     std::vector<ms::metrics::LogLoss<R>> losses;
     typename ms::metrics::Auc<R>::Options const of_area{
-        .capacity = ranks_.rows_to_evaluate(rows, options_.batch), .weighted = !ranks_.is_alone()};
+        .capacity = ranks_.rows_to_evaluate(rows, batch_rows), .weighted = !ranks_.is_alone()};
     for (std::size_t task = 0; task < tasks.size(); ++task) {
       areas.emplace_back(training_.device(), of_area);
       losses.emplace_back(training_.device());
@@ -208,15 +233,18 @@ class PleTraining {
   ms::training::StepRun<R, Build> run_;
   typename ms::training::StepRun<R, Build>::Training& training_;
   ms::training::Ranks<R> const& ranks_;
+  /// The batch after the next, if it has been read. Lookups look ahead with one part a rank.
+  std::optional<DeviceBatch<R>> after_;
 };
 
 template <ms::Runtime R>
 nlohmann::ordered_json train_ple_on(PleOptions const& options,
                                     ms::training::TrainingData& data,
-                                    ms::comm::World const& world) {
+                                    ms::comm::World const& world,
+                                    std::optional<ms::training::TableParts> const& parts) {
   return options.form == PleForm::grouped
-             ? PleTraining<R, PleGrouped<R>>(options, data, world).run()
-             : PleTraining<R, PleBranches<R>>(options, data, world).run();
+             ? PleTraining<R, PleGrouped<R>>(options, data, world, parts).run()
+             : PleTraining<R, PleBranches<R>>(options, data, world, parts).run();
 }
 
 }  // namespace train_ple

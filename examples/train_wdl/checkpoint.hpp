@@ -47,7 +47,7 @@ void save_checkpoint(TrainOptions const& options,
   auto const tensors = saved_tensors(data, model, optimizer);
   ms::checkpoint::Header const header{.step = position.batches, .metadata = std::move(metadata)};
   if (model.in_parts()) {
-    ms::checkpoint::save_sharded(options.save, *model.in_parts(), tensors, header);
+    ms::checkpoint::save_sharded(options.save, model.in_parts()->tables(), tensors, header);
   } else {
     ms::checkpoint::save(options.save, tensors, header);
   }
@@ -68,7 +68,7 @@ ms::data::LoaderPosition load_checkpoint(TrainOptions const& options,
         world.rank() == 0 || world.launch() != ms::comm::World::Launch::threads;
     ms::checkpoint::load_sharded(
         options.resume,
-        *model.in_parts(),
+        model.in_parts()->tables(),
         has_transforms ? saved_tensors(data, model, optimizer) : trained_tensors(model, optimizer),
         {.allow_unexpected = !has_transforms});
   } else {

@@ -2,7 +2,7 @@
 #include "check_summary.hpp"
 #include "cli/outputs.hpp"
 #include "cli/report.hpp"
-#include "table_parts.hpp"
+#include "table_specs.hpp"
 #include "train_options.hpp"
 #include "training_data.hpp"
 #include "training_run.hpp"
@@ -21,15 +21,15 @@ namespace {
 nlohmann::ordered_json train(TrainOptions const& options,
                              TrainingData& data,
                              ms::comm::World const& world,
-                             std::optional<ms::TablePlan> const& plan) {
+                             std::optional<ms::training::TableParts> const& parts) {
 #if MSSTREAM_CUDA
   if (options.runtime == RuntimeChoice::cuda) {
-    return options.check ? train_checked_on_cuda(options, data, world, plan)
-                         : train_on_cuda(options, data, world, plan);
+    return options.check ? train_checked_on_cuda(options, data, world, parts)
+                         : train_on_cuda(options, data, world, parts);
   }
 #endif
-  return options.check ? train_checked_on_host(options, data, world, plan)
-                       : train_on_host(options, data, world, plan);
+  return options.check ? train_checked_on_host(options, data, world, parts)
+                       : train_on_host(options, data, world, parts);
 }
 
 void run(ms::cli::Arguments const& arguments) {
@@ -50,11 +50,11 @@ void run(ms::cli::Arguments const& arguments) {
         options.runtime == RuntimeChoice::host ? " (no GPU is used)" : "",
         ms::training::ranks_text(options));
   }
-  auto const plan =
-      options.has_tables_in_parts() ? std::optional(plan_of_tables(options, data)) : std::nullopt;
+  auto const parts = ms::training::table_parts(
+      table_specs(shape_of(options, data)), options, options, options.quiet);
   nlohmann::ordered_json report;
   ms::training::on_ranks(options, [&](ms::comm::World const& world) {
-    auto own = train(options.of_rank(world.rank()), data, world, plan);
+    auto own = train(options.of_rank(world.rank()), data, world, parts);
     if (world.rank() == 0) {
       report = std::move(own);
     }

@@ -17,7 +17,7 @@ template <ms::Runtime R>
 nlohmann::ordered_json train_checked(TrainOptions const& options,
                                      TrainingData& data,
                                      ms::comm::World const& world,
-                                     std::optional<ms::TablePlan> const& plan) {
+                                     std::optional<ms::training::TableParts> const& parts) {
   ms::CheckerOptions how;
   how.mode = options.check_mode;
   how.report_path.clear();  // written below instead, so that a failure to write is noticed
@@ -25,7 +25,7 @@ nlohmann::ordered_json train_checked(TrainOptions const& options,
   nlohmann::ordered_json report;
   std::exception_ptr failure;
   try {
-    report = Trainer<ms::Checked<R>>(options, data, world, plan, {.checker = checker}).run();
+    report = Trainer<ms::Checked<R>>(options, data, world, parts, {.checker = checker}).run();
   } catch (...) {
     failure = std::current_exception();
   }

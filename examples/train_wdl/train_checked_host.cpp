@@ -7,8 +7,8 @@ namespace train_wdl {
 nlohmann::ordered_json train_checked_on_host(TrainOptions const& options,
                                              TrainingData& data,
                                              ms::comm::World const& world,
-                                             std::optional<ms::TablePlan> const& plan) {
-  return train_checked<ms::Host>(options, data, world, plan);
+                                             std::optional<ms::training::TableParts> const& parts) {
+  return train_checked<ms::Host>(options, data, world, parts);
 }
 
 }  // namespace train_wdl

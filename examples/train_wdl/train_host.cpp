@@ -7,8 +7,8 @@ namespace train_wdl {
 nlohmann::ordered_json train_on_host(TrainOptions const& options,
                                      TrainingData& data,
                                      ms::comm::World const& world,
-                                     std::optional<ms::TablePlan> const& plan) {
-  return Trainer<ms::Host>(options, data, world, plan).run();
+                                     std::optional<ms::training::TableParts> const& parts) {
+  return Trainer<ms::Host>(options, data, world, parts).run();
 }
 
 }  // namespace train_wdl

@@ -44,10 +44,6 @@ void check(TrainOptions& options) {
   cli::check(static_cast<cli::StreamOptions const&>(options));
   training::check_ranks(options, options.batch);
   training::refuse_with_ranks(options, {{options.check, "--check: checks one rank"}});
-  if (!options.has_tables_in_parts() && !options.plan.empty()) {
-    throw UsageError(fmt::format("--plan: goes with --parallel sharded, found --parallel {}",
-                                 name_of(options.parallel)));
-  }
   if (!options.check && !options.check_report.empty()) {
     throw UsageError("--check-report goes with --check");
   }
@@ -146,10 +142,6 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
 
   training::add_options(
       options, static_cast<training::RankOptions&>(chosen), training::TablesInParts::yes);
-  options.add("--plan",
-              chosen.plan,
-              "JSON file of the parts of --parallel sharded; chosen and written if there is none",
-              "a path");
 
   options.group("Checking");
   options.add_flag("--check",
@@ -185,8 +177,7 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
                     {"capture", options.capture}});
   described.update(training::describe(static_cast<training::UpdateOptions const&>(options)));
   described.update(training::describe(static_cast<training::RankOptions const&>(options)));
-  described.update({{"plan", options.plan},
-                    {"seed", options.seed},
+  described.update({{"seed", options.seed},
                     {"reader_threads", options.reader_threads},
                     {"check", options.check},
                     {"save", options.save},

@@ -41,8 +41,6 @@ struct TrainOptions : ms::cli::StreamOptions,
   std::uint64_t seed = 1;
   int reader_threads = 2;
 
-  std::string plan;  ///< the file of --plan
-
   bool check = false;
   msstream::CheckMode check_mode = msstream::CheckMode::log;
   std::string check_report;

@@ -4,11 +4,12 @@
 #include "checkpoint.hpp"
 #include "cli/outputs.hpp"
 #include "cli/overlap_option.hpp"
-#include "table_parts.hpp"
+#include "table_specs.hpp"
 #include "train_options.hpp"
 #include "training/click_batch.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
+#include "training/table_parts.hpp"
 #include "wide_deep.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -43,7 +44,7 @@ class Trainer {
   Trainer(TrainOptions const& options,
           TrainingData& data,
           ms::comm::World const& world,
-          std::optional<ms::TablePlan> const& plan,
+          std::optional<ms::training::TableParts> const& parts,
           typename R::Options const& runtime = {})
       : options_(options),
         data_(data),
@@ -52,10 +53,13 @@ class Trainer {
         pool_(device_, pool_options(options)),
         trunk_(pool_[0]),
         tape_(device_),
-        model_(device_, shape_of(options, data_), tables_in_parts(world, plan)),
+        model_(device_,
+               shape_of(options, data_),
+               ms::training::make_lookups<R>(
+                   device_, parts, world, options, options.batch, options.seed)),
         ranks_(device_,
                model_.parameters(),
-               {world, options.parallel, options.reproducible, plan.has_value()}),
+               {world, options.parallel, options.reproducible, parts.has_value()}),
         optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
     if (ranks_.has_halves()) {
@@ -63,7 +67,7 @@ class Trainer {
     }
     optimizer_.add(model_.parameters());
     if (model_.in_parts()) {
-      model_.in_parts()->add_to(optimizer_);
+      model_.in_parts()->tables().add_to(optimizer_);
     }
     plan_ = {.rows = data_.training_rows,
              .loader = {.batch_size = options.batch,
@@ -132,20 +136,6 @@ class Trainer {
     std::int64_t all_rows = 0;                         ///< of all ranks
   };
 
-  /// Returns the tables if they are in parts. They have a communicator of their own, so that their
-  /// collectives run beside those of the dense gradients.
-  [[nodiscard]] std::optional<ms::ShardedTables<R>> tables_in_parts(
-      ms::comm::World const& world, std::optional<ms::TablePlan> const& plan) const {
-    if (!plan) {
-      return std::nullopt;
-    }
-    return ms::ShardedTables<R>(
-        table_specs(shape_of(options_, data_)),
-        ms::comm::Communicator<R>(device_, world, {.name = "tables"}),
-        {.most_samples = options_.batch / world.size(), .seed = options_.seed},
-        *plan);
-  }
-
   /// Loads the checkpoint to resume from, and returns its position. Unless tables are in parts, the
   /// ranks do it in turn, since those that are threads share the transforms that it loads.
   ms::data::LoaderPosition resume() {
@@ -162,7 +152,31 @@ class Trainer {
     return position;
   }
 
-  [[nodiscard]] OwnRows next_rows(std::deque<Feed>& feeds) const {
+  [[nodiscard]] bool looks_ahead() const noexcept {
+    return model_.in_parts() && model_.in_parts()->looks_ahead();
+  }
+  [[nodiscard]] bool is_full(OwnRows const& own) const noexcept {
+    return own.all_rows == plan_.loader.batch_size;
+  }
+
+  /// Returns the rows of the next step. If it can look ahead, they have the keys of the step after
+  /// it, or after the last one its own: both are full, so that all that is sent has one shape.
+  [[nodiscard]] OwnRows next_rows(std::deque<Feed>& feeds) {
+    auto own = rows_after_ ? *std::exchange(rows_after_, std::nullopt) : read_rows(feeds, step_);
+    if (looks_ahead() && is_full(own)) {
+      if (step_ + 1 < last_step()) {
+        rows_after_ = read_rows(feeds, step_ + 1);
+      }
+      auto const& after = rows_after_ ? *rows_after_ : own;
+      if (is_full(after)) {
+        // A rank has one part if tables are in parts.
+        own.parts.front()->next_keys = after.parts.front()->keys;
+      }
+    }
+    return own;
+  }
+
+  [[nodiscard]] OwnRows read_rows(std::deque<Feed>& feeds, std::int64_t step) const {
     OwnRows own;
     for (auto& feed : feeds) {
       auto const batch = feed.next();
@@ -170,7 +184,7 @@ class Trainer {
       bool const is_left_out = batch->rows() == 0 && !model_.in_parts();
       own.parts.push_back(is_left_out ? std::nullopt : std::optional(batch_of(*batch)));
     }
-    auto const in_epoch = step_ % plan_.batches_per_epoch();
+    auto const in_epoch = step % plan_.batches_per_epoch();
     own.all_rows =
         std::min(plan_.loader.batch_size, plan_.rows - in_epoch * plan_.loader.batch_size);
     return own;
@@ -261,22 +275,32 @@ class Trainer {
     });
     optimizer_.step(tape_);
     tape_.clear();
+    if (model_.in_parts()) {
+      model_.in_parts()->end_step();
+    }
     return loss;
   }
 
   /// Issues a step by a replay, which costs the host one launch, and returns its loss. The first
   /// full batch trains eagerly, and so does the last batch of an epoch if it is smaller; the second
-  /// full batch is captured.
+  /// full batch is captured. Steps that look ahead have been captured, so that others train
+  /// eagerly, as those on both sides of a smaller batch.
   ms::Tensor<float, R> replay(OwnRows const& own) {
-    if (own.all_rows != plan_.loader.batch_size) {
+    if (!is_full(own)) {
       return train(own);
     }
     if (!inputs_) {
       inputs_ = OwnRows{{}, own.rows, own.all_rows};
       for (auto const& part : own.parts) {
-        inputs_->parts.push_back(
+        auto& inputs = inputs_->parts.emplace_back(
             DeviceBatch<R>{like(part->keys), like(part->continuous), like(part->labels)});
+        if (looks_ahead()) {
+          inputs->next_keys = like(part->keys);
+        }
       }
+      return train(own);
+    }
+    if (looks_ahead() && !(model_.in_parts()->is_ahead() && own.parts.front()->next_keys)) {
       return train(own);
     }
     for (std::size_t part = 0; part < own.parts.size(); ++part) {
@@ -285,6 +309,9 @@ class Trainer {
       ms::copy(inputs.keys, batch.keys);
       ms::copy(inputs.continuous, batch.continuous);
       ms::copy(inputs.labels, batch.labels);
+      if (inputs.next_keys) {
+        ms::copy(*inputs.next_keys, *batch.next_keys);
+      }
     }
     if (!captured_) {
       captured_.emplace(device_, [this] { captured_loss_ = train(*inputs_); });
@@ -389,8 +416,9 @@ class Trainer {
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t traced_step_ = 0;
-  std::int64_t reported_step_ = 0;  ///< the first one for the report on overlap
-  std::optional<OwnRows> inputs_;   ///< what the captured step reads
+  std::int64_t reported_step_ = 0;     ///< the first one for the report on overlap
+  std::optional<OwnRows> rows_after_;  ///< of the step after the next, if they have been read
+  std::optional<OwnRows> inputs_;      ///< what the captured step reads
   std::optional<ms::Tensor<float, R>> captured_loss_;
   std::optional<ms::CapturedStep<R>> captured_;
   std::deque<ms::PinnedArray<float, R>> pending_losses_;

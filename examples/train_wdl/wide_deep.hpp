@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "training/lookups_in_parts.hpp"
+
 #include <msstream/msstream.hpp>
-#include <msstream/step/sharded_tables.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,8 @@ struct DeviceBatch {
   ms::Tensor<std::int64_t, R> keys;  ///< [fields, capacity]
   ms::Tensor<float, R> continuous;   ///< [rows, continuous]; not used if it has no columns
   ms::Tensor<float, R> labels;       ///< [rows, 1]
+  /// The keys of the next batch, [fields, rows], if its lookups are sent ahead.
+  std::optional<ms::Tensor<std::int64_t, R>> next_keys = {};
 };
 
 struct WideDeepShape {
@@ -43,7 +46,7 @@ class WideDeep {
   /// have the tables.
   WideDeep(ms::Device<R> const& device,
            WideDeepShape shape,
-           std::optional<ms::ShardedTables<R>> in_parts = {})
+           std::optional<ms::training::LookupsInParts<R>> in_parts = {})
       : shape_(std::move(shape)),
         parameters_(device, {.seed = shape_.seed}),
         in_parts_(std::move(in_parts)) {
@@ -80,7 +83,7 @@ class WideDeep {
       ms::StreamScope<R> const branch(pool[static_cast<int>(field % pool.groups())],
                                       {.include_grad = true});
       ms::NameScope const name(shape_.fields[i]);
-      auto const ids = ids_of_field(batch, i);
+      auto const ids = ids_of_field(batch.keys, batch.labels.shape()[0], i);
       deep.push_back(ms::ops::embedding_lookup(tape, deep_[i], ids));
       wide.push_back(ms::ops::embedding_lookup(tape, wide_[i], ids));
     }
@@ -104,18 +107,21 @@ class WideDeep {
   }
 
   [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
-  /// Returns the tables that are in parts on all ranks; nothing if the parameters have them.
-  [[nodiscard]] std::optional<ms::ShardedTables<R>> const& in_parts() const noexcept {
+  /// Returns the lookups in tables that are in parts on all ranks; nothing if the parameters have
+  /// the tables.
+  [[nodiscard]] std::optional<ms::training::LookupsInParts<R>> const& in_parts() const noexcept {
     return in_parts_;
   }
 
  private:
-  [[nodiscard]] ms::ops::Bags<R> ids_of_field(DeviceBatch<R> const& batch, std::size_t i) const {
+  /// Returns the ids of the first rows of a batch in the tables of field i. `keys` are those of all
+  /// fields, [fields, capacity].
+  [[nodiscard]] ms::ops::Bags<R> ids_of_field(ms::Tensor<std::int64_t, R> const& keys,
+                                              std::int64_t rows,
+                                              std::size_t i) const {
     auto const field = static_cast<std::int64_t>(i);
-    auto const keys = batch.keys.rows(field, field + 1)
-                          .reshaped({batch.keys.shape()[1]})
-                          .rows(0, batch.labels.shape()[0]);
-    return ms::ops::hash_to_bucket(keys, shape_.table_rows[i], i);
+    auto const of_field = keys.rows(field, field + 1).reshaped({keys.shape()[1]}).rows(0, rows);
+    return ms::ops::hash_to_bucket(of_field, shape_.table_rows[i], i);
   }
 
   /// Looks up all fields at once. All ranks call it, also one without rows.
@@ -125,23 +131,26 @@ class WideDeep {
                         std::vector<ms::Tensor<float, R>>& deep,
                         std::vector<ms::Tensor<float, R>>& wide) const {
     ms::StreamScope<R> const trunk(pool[0], {.include_grad = true});
-    std::vector<ms::ops::Bags<R>> ids;
-    for (std::size_t i = 0; i < shape_.fields.size(); ++i) {
-      ids.push_back(ids_of_field(batch, i));
-    }
-    auto const of_deep = ids;
-    ids.insert(ids.end(), of_deep.begin(), of_deep.end());  // the wide tables have the same ids
+    auto const bags_of = [&](ms::Tensor<std::int64_t, R> const& keys) {
+      std::vector<ms::ops::Bags<R>> ids;
+      for (std::size_t i = 0; i < shape_.fields.size(); ++i) {
+        ids.push_back(ids_of_field(keys, batch.labels.shape()[0], i));
+      }
+      auto const of_deep = ids;
+      ids.insert(ids.end(), of_deep.begin(), of_deep.end());  // the wide tables have the same ids
+      return ms::ops::joined_bags(ids);
+    };
     std::vector<std::int64_t> widths(shape_.fields.size() + 1, 1);
     widths[0] = static_cast<std::int64_t>(shape_.fields.size()) * shape_.embedding_dim;
-    auto const columns =
-        ms::ops::split(tape, in_parts_->lookup(tape, ms::ops::joined_bags(ids)), widths);
+    auto const columns = ms::ops::split(
+        tape, in_parts_->lookup(tape, pool, batch.keys, batch.next_keys, bags_of), widths);
     deep.push_back(columns[0]);
     wide.assign(columns.begin() + 1, columns.end());
   }
 
   WideDeepShape shape_;
   ms::Parameters<R> parameters_;
-  std::optional<ms::ShardedTables<R>> in_parts_;
+  std::optional<ms::training::LookupsInParts<R>> in_parts_;
   std::vector<ms::Tensor<float, R>> deep_;
   std::vector<ms::Tensor<float, R>> wide_;
   std::optional<ms::DenseStack<R>> mlp_;

@@ -118,25 +118,11 @@ TEST_F(TrainPleProgram, mistakes_are_named) {
 }
 
 TEST_F(TrainPleProgram, help_tells_of_every_option) {
-  expect_help({"data",
-               "rows",
-               "tasks",
-               "hotness",
-               "holdout",
-               "batch",
-               "epochs",
-               "reader-threads",
-               "form",
-               "buckets",
-               "embedding-dim",
-               "levels",
-               "experts",
-               "expert-hidden",
-               "expert-outputs",
-               "tower-hidden",
-               "ranks",
-               "parallel",
-               "reproducible"});
+  expect_help({"data",          "rows",   "tasks",          "hotness",       "holdout",
+               "batch",         "epochs", "reader-threads", "form",          "buckets",
+               "embedding-dim", "levels", "experts",        "expert-hidden", "expert-outputs",
+               "tower-hidden",  "ranks",  "parallel",       "reproducible",  "plan",
+               "lookahead"});
 }
 
 TEST_F(TrainPleProgram, results_go_to_stdout) {

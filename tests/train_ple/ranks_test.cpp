@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "train_ple/small_ranks.hpp"
 #include "training/step_program.hpp"
 
 #include <cstddef>
@@ -12,35 +13,8 @@ class TrainPleRanks : public StepProgramTest {
  protected:
   TrainPleRanks() : StepProgramTest(MSSTREAM_TRAIN_PLE) {}
 
-  /// Returns options for 800 training rows, in six steps of 120 rows per epoch.
   [[nodiscard]] static Words with_ranks(std::string const& ranks) {
-    return {"--runtime",
-            "host",
-            "--rows",
-            "1000",
-            "--batch",
-            "120",
-            "--epochs",
-            "2",
-            "--tasks",
-            "2",
-            "--hotness",
-            "2",
-            "--buckets",
-            "64",
-            "--steps",
-            "8",
-            "--embedding-dim",
-            "4",
-            "--expert-hidden",
-            "8",
-            "--tower-hidden",
-            "4",
-            "--expert-outputs",
-            "6",
-            "--quiet",
-            "--ranks",
-            ranks};
+    return small_ple_on_ranks(ranks);
   }
   [[nodiscard]] static Words form(std::string const& name) { return {"--form", name}; }
 };
@@ -111,8 +85,6 @@ TEST_F(TrainPleRanks, that_cannot_be_are_refused_by_option_and_range) {
   expect_usage_error(
       {"--parallel", "half_batches", "--assignment", folder.write("groups", "0:.*\n").string()},
       "--assignment: does not go with --parallel half_batches");
-  expect_usage_error({"--parallel", "sharded"},
-                     "--parallel: expected one of data, half_batches, found 'sharded'");
   expect_usage_error({"--ranks", "2", "--waits"}, "--waits: traces a step of one rank");
   expect_usage_error({"--ranks", "2", "--step-trace", path("step.svg")}, "--step-trace: traces");
 }

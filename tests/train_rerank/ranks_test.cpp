@@ -57,6 +57,8 @@ TEST_F(TrainRerankRanks, that_cannot_be_are_refused_by_option_and_range) {
   expect_usage_error({"--ranks", "5"},
                      "--batch 32: rows of all ranks together; expected a "
                      "multiple of 5, the number of ranks");
+  expect_usage_error({"--parallel", "sharded"},
+                     "--parallel: expected one of data, half_batches, found 'sharded'");
   expect_usage_error({"--ranks", "2", "--waits"}, "--waits: traces a step of one rank");
 }
 

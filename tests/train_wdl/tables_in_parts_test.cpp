@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/data_files.hpp"
 #include "train_wdl/program.hpp"
+#include "training/table_plans.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -28,34 +29,7 @@ class TrainWdlTablesInParts : public TrainWdlTest {
       auto const made =
           train_wdl(uneven(std::to_string(ranks)) + Words{"--parallel", "sharded", "--plan", file});
       EXPECT_EQ(made.status, 0) << made.err;
-      auto plan = nlohmann::json::parse(read_all(file));
-      auto all = nlohmann::json::array();
-      for (int rank = 0; rank < ranks; ++rank) {
-        all.push_back(rank);
-      }
-      auto number = 0;
-      for (auto& at : plan["tables"]) {
-        bool const is_wide = at["table"].get<std::string>().starts_with("wide/");
-        switch (is_wide ? number % 3 : number % 4) {
-          case 0:
-            at["sharding"] = "table_wise";
-            at["ranks"] = {number % ranks};
-            break;
-          case 1:
-            at["sharding"] = "row_wise";
-            at["ranks"] = all;
-            break;
-          case 2:
-            at["sharding"] = "replicated";
-            at["ranks"] = nlohmann::json::array();
-            break;
-          default:
-            at["sharding"] = "column_wise";
-            at["ranks"] = all;
-        }
-        ++number;
-      }
-      std::ofstream(file) << plan;
+      use_all_shardings(file, ranks, "wide/");
     }
     return uneven(std::to_string(ranks)) + Words{"--parallel", "sharded", "--plan", file};
   }
@@ -91,6 +65,48 @@ TEST_F(TrainWdlTablesInParts, learn_what_whole_tables_learn) {
       EXPECT_TRUE(bits.is_null() || found["losses"] == bits) << what;
       bits = found["losses"];
     }
+  }
+}
+
+TEST_F(TrainWdlTablesInParts, have_the_bits_of_no_lookahead_with_ids_and_rows_ahead) {
+  auto const expected = report_of(in_parts(4))["losses"];
+  ASSERT_EQ(expected.size(), 11U);
+  for (auto const& way : {Words{"--lookahead", "ids"},
+                          Words{"--lookahead", "ids", "--stream-groups", "1", "--capture"},
+                          Words{"--lookahead", "rows", "--stream-groups", "1"},
+                          Words{"--lookahead", "rows", "--capture"}}) {
+    auto const found = report_of(in_parts(4) + way);
+    EXPECT_EQ(found["losses"], expected) << ::testing::PrintToString(way);
+    EXPECT_EQ(found["options"]["lookahead"], way[1]);
+  }
+}
+
+TEST_F(TrainWdlTablesInParts, learn_from_rows_that_are_a_step_stale) {
+  auto const exact = report_of(in_parts(2))["losses"];
+  auto const stale = in_parts(2) + Words{"--lookahead", "stale_rows"};
+  auto const found = report_of(stale)["losses"];
+  ASSERT_EQ(found.size(), 11U);
+  EXPECT_EQ(report_of(stale + Words{"--capture"})["losses"], found);
+  // The rows of the first step are no older than without lookahead, those of the second are.
+  EXPECT_EQ(found[0], exact[0]);
+  EXPECT_NE(found[1], exact[1]);
+  for (std::size_t i = 1; i < 11; ++i) {
+    EXPECT_NEAR(found[i].get<double>(), exact[i].get<double>(), 0.02) << "step " << i;
+  }
+}
+
+TEST_F(TrainWdlTablesInParts, look_ahead_from_the_place_of_a_checkpoint) {
+  auto const ahead = in_parts(2) + Words{"--lookahead", "rows", "--capture"};
+  auto const expected = report_of(in_parts(2) + Words{"--save", path("whole")});
+  // Steps 5 and 10 have a single row. A run must not have read beyond its last batch.
+  for (std::string const steps : {"3", "4", "5"}) {
+    auto const first = report_of(ahead + Words{"--steps", steps, "--save", path("first")});
+    auto const second =
+        report_of(ahead + Words{"--resume", path("first"), "--save", path("second")});
+    auto joined = first["losses"];
+    joined.insert(joined.end(), second["losses"].begin(), second["losses"].end());
+    EXPECT_EQ(joined, expected["losses"]) << steps << " steps before";
+    EXPECT_TRUE(read_all(path("second")) == read_all(path("whole"))) << steps;
   }
 }
 
@@ -153,6 +169,11 @@ TEST_F(TrainWdlTablesInParts, that_cannot_be_are_refused) {
   EXPECT_THAT(
       error_of({"--ranks", "2", "--parallel", "sharded", "--reproducible", "any_rank_count"}),
       HasSubstr("--parallel sharded: does not go with --reproducible any_rank_count"));
+  EXPECT_THAT(error_of({"--lookahead", "rows"}),
+              StartsWith("train_wdl: error: --lookahead rows: goes with --parallel sharded, found "
+                         "--parallel data"));
+  EXPECT_THAT(error_of({"--lookahead", "all"}),
+              HasSubstr("--lookahead: expected one of none, ids, rows, stale_rows, found 'all'"));
   EXPECT_THAT(error_of({"--tables", "sharded"}), HasSubstr("--tables"));
   auto const of_two = in_parts(2);
   auto const of_four = train_wdl(of_two + Words{"--ranks", "4"});

@@ -18,9 +18,4 @@ namespace train_wdl {
 /// those of the wide part.
 [[nodiscard]] std::vector<ms::TableSpec> table_specs(WideDeepShape const& shape);
 
-/// Returns where the tables are: the plan in the file of --plan, or a plan that is chosen, and
-/// saved by rank 0 if --plan names a file that does not exist. Rank 0 prints it unless --quiet is
-/// set. Throws std::invalid_argument, with the file, for a file that is no plan for these tables.
-[[nodiscard]] ms::TablePlan plan_of_tables(TrainOptions const& options, TrainingData const& data);
-
 }  // namespace train_wdl

@@ -56,10 +56,12 @@ Announcements::Result Announcements::announce(int rank, Part const& part) {
     if (place.compare_exchange_weak(
             found, mine, std::memory_order_acq_rel, std::memory_order_acquire)) {
       own.agreed.store(number, std::memory_order_release);
+      own.next_of_others.store(0, std::memory_order_relaxed);
       __builtin_prefetch(&entry(number + 1), 1);
       return Result::agrees;
     }
   }
+  own.next_of_others.store(number + 1, std::memory_order_relaxed);
   if (found == mine && code < kNotOnBoard) [[likely]] {
     own.agreed.store(number, std::memory_order_release);
     return Result::agrees;

@@ -37,6 +37,16 @@ class Announcements {
   /// Announces a rank's next collective, which is one of all ranks.
   [[nodiscard]] Result announce(int rank, Part const& part);
 
+  /// Tells that a rank will announce a collective soon: loads the other ranks' entry for it, unless
+  /// the rank is likely to be the first, which has loaded it already.
+  void expect(int rank) const noexcept {
+    auto const number =
+        lanes_[static_cast<std::size_t>(rank)].next_of_others.load(std::memory_order_relaxed);
+    if (number != 0) {
+      __builtin_prefetch(&entry(number));
+    }
+  }
+
   /// What a rank had announced when the announcements were closed.
   struct Left {
     std::optional<Part> latest;  ///< the latest collective that all ranks have announced
@@ -46,7 +56,8 @@ class Announcements {
   [[nodiscard]] std::vector<Left> close();
 
  private:
-  static constexpr std::size_t kEntries = 64;
+  /// More than the collectives by which a rank is ahead: a GPU has room for as many launches.
+  static constexpr std::size_t kEntries = 1024;
   static constexpr std::size_t kLine = 64;  ///< bytes of a cache line
   /// How far a rank may be ahead of the last one. Far less than half of the numbers of entries, of
   /// 16 bits, so that an entry tells which of two announcements is the later one.
@@ -60,15 +71,26 @@ class Announcements {
     std::uint64_t oldest = 1;     ///< the number of the first that is kept
     /// The number of the latest announcement that is known to agree with those of other ranks.
     std::atomic<std::uint64_t> agreed{0};
-    std::vector<Part> log = std::vector<Part>(kEntries);  ///< at n % size; a power of two
+    /// The number of the next announcement if another rank was the first to make the latest one,
+    /// otherwise 0.
+    std::atomic<std::uint64_t> next_of_others{0};
+    std::vector<Part> log = std::vector<Part>(64);  ///< at n % size; a power of two
 
     [[nodiscard]] Part& at(std::uint64_t number) { return log[number & (log.size() - 1)]; }
   };
 
+  /// Returns the index of an announcement's entry. One after the other they are in different cache
+  /// lines: the first rank writes the next entry while others read this one.
+  [[nodiscard]] static std::size_t index_of(std::uint64_t number) noexcept {
+    constexpr auto kInLine = kLine / sizeof(std::uint64_t);
+    return number / kInLine % kInLine + number % kInLine * kInLine +
+           number / (kInLine * kInLine) * (kInLine * kInLine) % kEntries;
+  }
   [[nodiscard]] std::atomic<std::uint64_t>& entry(std::uint64_t number) noexcept {
-    // One after the other in different cache lines: the first rank writes the next entry while
-    // others read this one.
-    return board_[number % 8 * 8 + number / 8 % 8];
+    return board_[index_of(number)];
+  }
+  [[nodiscard]] std::atomic<std::uint64_t> const& entry(std::uint64_t number) const noexcept {
+    return board_[index_of(number)];
   }
   [[nodiscard]] std::uint64_t least_agreed() const noexcept;
   [[nodiscard]] bool make_room(Lane& lane);

@@ -231,6 +231,9 @@ bool MeetingPlace::is_own_loss(int rank) const {
 
 void MeetingPlace::rethrow_failure(int rank, Part const* issued) const {
   if (!has_failed()) {
+    if (issued != nullptr) {
+      announcements_.expect(rank);  // announced when its operation is launched
+    }
     return;
   }
   std::lock_guard const guard(world_->mutex_);

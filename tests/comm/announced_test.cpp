@@ -120,7 +120,7 @@ TEST_F(Announced, differences_of_every_kind_are_told) {
 
 TEST_F(Announced, a_difference_is_told_however_far_a_rank_is_ahead) {
   // Within the board, beyond it, and beyond all that is compared without a lock.
-  for (std::int64_t const ahead : {10, 64, 65, 130, 1000, 40000}) {
+  for (std::int64_t const ahead : {10, 64, 65, 1024, 1025, 40000}) {
     for (std::int64_t const wrong : {std::int64_t{0}, ahead / 2, ahead - 1}) {
       SCOPED_TRACE(ahead);
       open(3);
@@ -142,7 +142,7 @@ TEST_F(Announced, a_difference_is_told_however_far_a_rank_is_ahead) {
 
 TEST_F(Announced, ranks_that_announce_at_once_are_compared) {
   constexpr int kRanks = 4;
-  constexpr std::int64_t kCollectives = 3000;
+  constexpr std::int64_t kCollectives = 5000;
   // The last collective of a rank differs, after one that is between two ranks, or not.
   for (int round = 0; round < 12; ++round) {
     open(kRanks);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 // The functions of MeetingPlace for collectives that another library carries out, and for what
@@ -18,7 +19,40 @@
 namespace msstream::comm::detail {
 
 void MeetingPlace::announce(int rank, Part const& part) {
+  using Result = Announcements::Result;
+  if (has_failed()) {
+    return;
+  }
+  auto const result =
+      is_between_two(part.what) ? Result::closed : announcements_.announce(rank, part);
+  if (result == Result::agrees) [[likely]] {
+    return;
+  }
   std::lock_guard const guard(world_->mutex_);
+  settle();
+  if (result == Result::closed) {
+    announce_in_turn(rank, part);
+  }
+}
+
+void MeetingPlace::settle() {
+  if (std::exchange(is_settled_, true)) {
+    return;
+  }
+  auto left = announcements_.close();
+  for (std::size_t rank = 0; rank < left.size(); ++rank) {
+    if (left[rank].latest) {
+      seats_[rank].latest = left[rank].latest;
+    }
+  }
+  for (std::size_t rank = 0; rank < left.size(); ++rank) {
+    for (auto const& part : left[rank].ahead) {
+      announce_in_turn(static_cast<int>(rank), part);
+    }
+  }
+}
+
+void MeetingPlace::announce_in_turn(int rank, Part const& part) {
   if (failure_) {
     return;
   }
@@ -65,6 +99,7 @@ void MeetingPlace::set_in_flight(int rank, bool is_in_flight) {
 
 void MeetingPlace::fail_stalled(int rank, std::chrono::nanoseconds timeout) {
   std::lock_guard const guard(world_->mutex_);
+  settle();
   auto const& seat = seats_[static_cast<std::size_t>(rank)];
   if (seat.waits_in != nullptr) {
     fail_by_timeout(rank, *seat.waits_in, timeout);

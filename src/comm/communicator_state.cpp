@@ -278,9 +278,9 @@ order::Position CommunicatorState::issue(Part const& part, AnyUses const* read, 
       name_of(part.what.kind).data(),  // ends with 0
       read,
       &written,
-      WorkRef::native([transport = told_->transport, part](NativeStream stream) {
-        transport->put(stream, part, transport);
-      }),
+      // By reference: the group has no launch threads, so that this call runs the work.
+      WorkRef::native(
+          [&](NativeStream stream) { told_->transport->put(stream, part, told_->transport); }),
       part.issued_at);
   if (capture == nullptr) {
     if (auto const observer = device_.state()->issue_observer.current()) [[unlikely]] {

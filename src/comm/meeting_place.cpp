@@ -18,7 +18,8 @@ namespace msstream::comm::detail {
 MeetingPlace::MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name)
     : world_(std::move(world)),
       name_(std::move(name)),
-      seats_(static_cast<std::size_t>(world_->size())) {}
+      seats_(static_cast<std::size_t>(world_->size())),
+      announcements_(world_->size()) {}
 MeetingPlace::~MeetingPlace() = default;
 
 int MeetingPlace::size() const noexcept {
@@ -179,6 +180,7 @@ void MeetingPlace::fail_by_timeout(int rank, Part const& part, std::chrono::nano
 }
 
 void MeetingPlace::fail(int lost_rank, std::string why) {
+  settle();  // which may find the failure that came first
   if (failure_) {
     return;
   }
@@ -205,6 +207,7 @@ void MeetingPlace::lose(int rank, std::string const& why) {
 
 void MeetingPlace::leave(int rank) {
   std::lock_guard const guard(world_->mutex_);
+  settle();
   seats_[static_cast<std::size_t>(rank)].has_left = true;
   if (exchange_ != nullptr && !exchange_->texts[static_cast<std::size_t>(rank)]) {
     fail(rank, "it has ended its communicator, and others wait in an exchange between the ranks");
@@ -228,6 +231,9 @@ bool MeetingPlace::is_own_loss(int rank) const {
 
 void MeetingPlace::rethrow_failure(int rank, Part const* issued) const {
   if (!has_failed()) {
+    if (issued != nullptr) {
+      announcements_.expect(rank);  // announced when its operation is launched
+    }
     return;
   }
   std::lock_guard const guard(world_->mutex_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "comm/announcements.hpp"
 #include "comm/collective.hpp"
 
 #include <atomic>
@@ -129,6 +130,11 @@ class MeetingPlace {
   };
 
   // The functions below need the world's lock.
+
+  /// Takes the announcements that no lock orders to the ranks' seats, if they are not there yet.
+  /// Called before something that needs to know what the ranks wait for.
+  void settle();
+  void announce_in_turn(int rank, Part const& part);
   void fail(int lost_rank, std::string why);
   [[nodiscard]] bool is_open() const;
   /// Makes the place fail if a waiting rank's collective differs, or if a rank that the collective
@@ -143,6 +149,10 @@ class MeetingPlace {
   std::shared_ptr<ThreadWorld> world_;
   std::string const name_;
   std::vector<Seat> seats_;
+  /// The announcements of collectives of all ranks, until the first event that concerns the order
+  /// of the ranks: a collective between two, a rank that leaves, or a failure.
+  Announcements announcements_;
+  bool is_settled_ = false;  ///< whether the seats have the announcements
   std::optional<Failure> failure_;
   std::atomic<bool> has_failed_{false};  ///< whether there is a failure, without the lock
   std::optional<std::string> shared_;    ///< what rank 0 has passed to share()

@@ -125,6 +125,7 @@ std::string ThreadWorld::whereabouts(int rank, MeetingPlace const& but) const {
     if (place == nullptr || place.get() == &but) {
       continue;
     }
+    place->settle();
     auto const& seat = place->seats_[static_cast<std::size_t>(rank)];
     if (seat.waits_in != nullptr && seat.meeting == nullptr) {
       return fmt::format("{} of communicator '{}'", to_string(*seat.waits_in), place->name());

@@ -47,7 +47,7 @@ struct Access {
 /// share two pieces of memory can neither deadlock nor each precede the other.
 class AccessSet {
  public:
-  void add(AccessRecord& record, AccessMode mode) { accesses_.push_back({&record, mode}); }
+  void add(AccessRecord& record, AccessMode mode) { accesses_.emplace_back(&record, mode); }
 
   void normalise() {
     if (accesses_.size() <= kFew) {
@@ -72,6 +72,9 @@ class AccessSet {
   /// sorted already.
   void insertion_sort() {
     for (auto* next = accesses_.begin(); next != accesses_.end(); ++next) {
+      if (next == accesses_.begin() || !comes_before(*next, next[-1])) [[likely]] {
+        continue;
+      }
       Access const access = *next;
       auto* place = next;
       for (; place != accesses_.begin() && comes_before(access, place[-1]); --place) {

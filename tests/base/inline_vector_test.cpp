@@ -59,6 +59,10 @@ TEST(InlineVector, behaves_like_a_vector_through_random_growth_and_shrinkage) {
           numbers[place] = expected[place] = step;
         }
         break;
+      case 2:
+        numbers.emplace_back(step);
+        expected.push_back(step);
+        break;
       default:
         numbers.push_back(step);
         expected.push_back(step);

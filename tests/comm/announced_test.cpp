@@ -7,14 +7,18 @@
 #include <msstream/comm/communicator.hpp>
 #include <msstream/comm/world.hpp>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace msstream::testing {
 namespace {
@@ -69,6 +73,126 @@ TEST_F(Announced, a_difference_is_told_with_both_collectives) {
                 AllOf(HasSubstr("rank 0 has all_gather of 8 float32"),
                       HasSubstr("and rank 1 has barrier"),
                       HasSubstr("announced_test.cpp:")));
+  }
+}
+
+TEST_F(Announced, differences_of_every_kind_are_told) {
+  using Kind = CollectiveKind;
+  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
+  auto const with = [](comm::detail::Part part, auto const& change) {
+    change(part.what);
+    return part;
+  };
+  auto const sum = part(Kind::all_reduce);
+  auto const counted = with(part(Kind::all_to_all_counted), [](auto& what) { what.capacity = 2; });
+  auto const placed = with(sum, [](auto& what) { what.input_place = what.output_place = 64; });
+  std::vector<std::pair<comm::detail::Part, comm::detail::Part>> const pairs = {
+      {sum, part(Kind::all_gather)},
+      {sum, part(Kind::all_reduce, 9)},
+      {sum, part(Kind::all_reduce, 8 + kLarge)},
+      {part(Kind::all_reduce, kLarge), part(Kind::all_reduce, 2 * kLarge)},
+      {sum, with(sum, [](auto& what) { what.dtype = DType::float16; })},
+      {sum, with(sum, [](auto& what) { what.reduction = comm::Reduction::max; })},
+      {part(Kind::broadcast, 8, 0), part(Kind::broadcast, 8, 1)},
+      {part(Kind::broadcast, 8 + (std::int64_t{1} << 29), 0), part(Kind::broadcast, 8, 1)},
+      {counted, with(counted, [](auto& what) { what.capacity = 4; })},
+      {sum, placed},
+      {placed, with(placed, [](auto& what) { what.output_place = 128; })},
+      {placed, with(placed, [](auto& what) { what.input_place = -1; })},
+  };
+  for (std::size_t i = 0; i < 2 * pairs.size(); ++i) {
+    auto const& [a, b] = pairs[i / 2];
+    SCOPED_TRACE(comm::detail::to_string(a) + " and " + comm::detail::to_string(b));
+    auto const& first = i % 2 == 0 ? a : b;
+    open(3);
+    for (int const rank : {0, 1, 2}) {
+      place->announce(rank, first);
+    }
+    for (int const rank : {2, 0}) {
+      place->announce(rank, first);
+    }
+    EXPECT_FALSE(place->has_failed());
+    place->announce(1, i % 2 == 0 ? b : a);
+    EXPECT_THAT(message_of<CollectiveError>([&] { place->rethrow_failure(0, nullptr); }),
+                HasSubstr("and rank 1 has"));
+  }
+}
+
+TEST_F(Announced, a_difference_is_told_however_far_a_rank_is_ahead) {
+  // Within the board, beyond it, and beyond all that is compared without a lock.
+  for (std::int64_t const ahead : {10, 64, 65, 1024, 1025, 40000}) {
+    for (std::int64_t const wrong : {std::int64_t{0}, ahead / 2, ahead - 1}) {
+      SCOPED_TRACE(ahead);
+      open(3);
+      for (std::int64_t i = 0; i < ahead; ++i) {
+        place->announce(0, part(CollectiveKind::all_reduce, i));
+      }
+      for (std::int64_t i = 0; i < wrong; ++i) {
+        place->announce(2, part(CollectiveKind::all_reduce, i));
+        place->announce(1, part(CollectiveKind::all_reduce, i));
+      }
+      EXPECT_FALSE(place->has_failed());
+      place->announce(2, part(CollectiveKind::all_reduce, wrong + 1));
+      EXPECT_THAT(message_of<CollectiveError>([&] { place->rethrow_failure(1, nullptr); }),
+                  AllOf(HasSubstr(fmt::format("rank 0 has all_reduce of {} float32", wrong)),
+                        HasSubstr(fmt::format("rank 2 has all_reduce of {} float32", wrong + 1))));
+    }
+  }
+}
+
+TEST_F(Announced, ranks_that_announce_at_once_are_compared) {
+  constexpr int kRanks = 4;
+  constexpr std::int64_t kCollectives = 5000;
+  // The last collective of a rank differs, after one that is between two ranks, or not.
+  for (int round = 0; round < 12; ++round) {
+    open(kRanks);
+    bool const differs = round % 2 == 1;
+    auto const all = [&](int rank) {
+      for (std::int64_t i = 0; i < kCollectives; ++i) {
+        bool const fits = i % 7 != 0;  // on the board
+        place->announce(rank, part(CollectiveKind::all_reduce, i + (fits ? 0 : 1LL << 40)));
+      }
+      if (round % 4 >= 2 && rank < 2) {
+        place->announce(
+            rank,
+            rank == 0 ? part(CollectiveKind::send, 8, 1) : part(CollectiveKind::receive, 8, 0));
+      }
+      place->announce(rank, part(CollectiveKind::all_gather, differs && rank == round % 3 ? 9 : 8));
+    };
+    {
+      std::vector<std::jthread> ranks;
+      for (int rank = 0; rank < kRanks; ++rank) {
+        ranks.emplace_back([&, rank] { all(rank); });
+      }
+    }
+    EXPECT_EQ(place->has_failed(), differs) << round;
+    if (differs) {
+      EXPECT_THAT(message_of<CollectiveError>([&] { place->rethrow_failure(0, nullptr); }),
+                  AllOf(HasSubstr("all_gather of 8"), HasSubstr("all_gather of 9")));
+    }
+  }
+}
+
+TEST_F(Announced, a_stall_after_many_collectives_names_the_latest_of_all_ranks) {
+  for (std::int64_t const together : {1, 63, 64, 65, 200}) {
+    for (std::int64_t const ahead : {1, 33, 63, 64, 65}) {
+      SCOPED_TRACE(fmt::format("{} ahead after {}", ahead, together));
+      open(2);
+      for (std::int64_t i = 1; i <= together; ++i) {
+        for (int const rank : {0, 1}) {
+          place->announce(rank, part(CollectiveKind::all_reduce, i));
+        }
+      }
+      place->announce(1, part(CollectiveKind::barrier));
+      for (std::int64_t i = 1; i < ahead; ++i) {
+        place->announce(1, part(CollectiveKind::all_gather, i));
+      }
+      place->fail_stalled(1, std::chrono::milliseconds(250));
+      EXPECT_THAT(
+          message_of<PeerLost>([&] { place->rethrow_failure(1, nullptr); }),
+          AllOf(HasSubstr("rank 0 is lost: it did not come within 0.25 s to barrier"),
+                HasSubstr(fmt::format("the latest here all_reduce of {} float32", together))));
+    }
   }
 }
 

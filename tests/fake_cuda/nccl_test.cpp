@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -79,6 +80,43 @@ TEST_F(NcclTest, collectives_are_one_call_each_and_communicators_end) {
     own.synchronize();
     EXPECT_GE(fake_nccl::calls("ncclAllReduce") - before, 6U);
     EXPECT_EQ(fake_nccl::calls("ncclCommAbort"), 0U);
+  });
+}
+
+// Back to back on the communicator's group. The watches of the ranks look ten times a second, and
+// each look may need an event.
+TEST_F(NcclTest, collectives_call_cuda_as_often_as_nccl_does) {
+  constexpr int kRounds = 200;
+  std::barrier<> all(2);
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    Device const device;
+    auto const own = communicator(device, world);
+    auto const tensor = ms::zeros<float>(device, {4});
+    auto const exchanged = ms::zeros<float>(device, {4});
+    auto const parts = ms::zeros<float>(device, {8});
+    auto const round = [&] {
+      ms::comm::all_reduce(own, tensor);
+      ms::comm::all_gather(own, tensor, parts);
+      ms::comm::reduce_scatter(own, parts, tensor);
+      ms::comm::all_to_all(own, tensor, exchanged);
+      ms::comm::broadcast(own, tensor);
+      ms::comm::barrier(own);
+    };
+    repeat(kWarmUp, round);
+    all.arrive_and_wait();
+    auto const made = calls_of([&] {
+      all.arrive_and_wait();
+      repeat(kRounds, round);
+      all.arrive_and_wait();
+    });
+    auto const looks = static_cast<std::uint64_t>(kRounds / 10);
+    EXPECT_TRUE(within(made,
+                       Budget()
+                           .at_most("cudaEventCreateWithFlags", looks)
+                           .at_most("cudaEventRecord", looks)
+                           .at_most("cudaEventQuery", looks)));
+    all.arrive_and_wait();
+    own.synchronize();
   });
 }
 

@@ -27,6 +27,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,8 +42,12 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0), "msstream needs NCCL 
 /// Returns the lock for calls that put work of any communicator on a GPU. NCCL does not promise
 /// that several threads may do so at once.
 [[nodiscard]] std::mutex& lock_of_gpu(int ordinal) {
-  static std::array<std::mutex, 64> locks;
-  return locks[static_cast<std::size_t>(ordinal) % locks.size()];
+  // In cache lines of their own, so that threads of different GPUs do not slow each other down.
+  struct alignas(128) Lock {
+    std::mutex mutex;
+  };
+  static std::array<Lock, 64> locks;
+  return locks[static_cast<std::size_t>(ordinal) % locks.size()].mutex;
 }
 
 /// Collectives between GPUs by NCCL.
@@ -84,7 +89,8 @@ class Nccl final : public PeersTransport<Peers> {
            Part const& issued,
            std::shared_ptr<Transport> const& /*self*/) override {
     std::lock_guard const guard(mutex_);
-    auto const part = with_places(issued);
+    std::optional<Part> placed;
+    Part const& part = has_windows() ? placed.emplace(with_places(issued)) : issued;
     peers_->announce(part);
     bool const is_empty = part.what.count == 0 && part.what.capacity == 0 &&
                           part.what.kind != CollectiveKind::barrier && part.counts == nullptr;
@@ -95,9 +101,8 @@ class Nccl final : public PeersTransport<Peers> {
     ncclResult_t result = ncclSuccess;
     {
       std::lock_guard const on_gpu(lock_of_gpu(runtime_->ordinal()));
-      called_at_.store(std::chrono::steady_clock::now());
+      InCall const in_call(call_);
       result = calls_.put(static_cast<cudaStream_t>(stream), part);
-      called_at_.store(kNever);
     }
     if (result != ncclSuccess && !peers_->has_failed()) {
       auto const why =
@@ -150,9 +155,7 @@ class Nccl final : public PeersTransport<Peers> {
         look_for_errors();
       }
       // A call of NCCL that connects GPUs waits for the other ranks, too.
-      auto const called_at = called_at_.load();
-      bool const is_call_stalled =
-          called_at != kNever && std::chrono::steady_clock::now() - called_at >= timeout_;
+      bool const is_call_stalled = time_in_call() >= timeout_;
       if (((is_in_flight && stalled >= timeout_) || is_call_stalled) && !peers_->has_failed()) {
         peers_->time_out(timeout_);
       }
@@ -162,13 +165,39 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
  private:
-  static constexpr std::chrono::steady_clock::time_point kNever{};
   /// How long NCCL may need for connections when all ranks have come.
   static constexpr auto kForConnections = std::chrono::seconds(60);
 
   /// Two elements of a byte for each rank.
   [[nodiscard]] std::size_t scratch_bytes() const {
     return 2 * static_cast<std::size_t>(peers_->size());
+  }
+
+  /// Marks that a call of NCCL is in progress, by an odd number, for the thread that watches:
+  /// reading the clock would make each call slower. The caller holds `mutex_`.
+  class InCall {
+   public:
+    explicit InCall(std::atomic<std::uint64_t>& call) noexcept : call_(call) { count(); }
+    ~InCall() { count(); }
+    InCall(InCall const&) = delete;
+    InCall& operator=(InCall const&) = delete;
+
+   private:
+    void count() noexcept {
+      call_.store(call_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+    std::atomic<std::uint64_t>& call_;
+  };
+  /// Returns for how long the watch has seen the same call of NCCL; 0 if none is in progress.
+  /// Called by the watch alone.
+  [[nodiscard]] std::chrono::nanoseconds time_in_call() {
+    auto const call = call_.load(std::memory_order_acquire);
+    auto const now = std::chrono::steady_clock::now();
+    if (call % 2 == 0 || call != call_seen_) {
+      call_seen_ = call;
+      call_seen_at_ = now;
+    }
+    return now - call_seen_at_;
   }
 
   /// Fails if NCCL has noticed an error, such as the loss of a rank. First gives the ranks time to
@@ -241,9 +270,8 @@ class Nccl final : public PeersTransport<Peers> {
     ncclWindow_t handle = nullptr;
     auto result = ncclInvalidArgument;  // of a communicator that has failed meanwhile
     if (calls_.comm != nullptr) {
-      called_at_.store(std::chrono::steady_clock::now());
+      InCall const in_call(call_);
       result = ncclCommWindowRegister(calls_.comm, memory, bytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
-      called_at_.store(kNever);
     }
     if (result != ncclSuccess) {
       auto const why = failure_text("symmetric_tensor(): " + text_of(result, calls_.comm));
@@ -275,11 +303,18 @@ class Nccl final : public PeersTransport<Peers> {
   }
 #endif
 
+  [[nodiscard]] bool has_windows() const noexcept {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+    return !windows_.empty();
+#else
+    return false;
+#endif
+  }
   /// Returns a part whose agreement has the places of its tensors in symmetric memory: NCCL takes
   /// those of the other ranks to be equal.
   [[nodiscard]] Part with_places(Part part) const {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-    if (!windows_.empty() && !is_between_two(part.what)) {
+    if (!is_between_two(part.what)) {
       bool const is_one_tensor = part.what.kind == CollectiveKind::broadcast;
       part.what.output_place = place_of(part.output != nullptr ? part.output : part.input);
       part.what.input_place = is_one_tensor ? part.what.output_place : place_of(part.input);
@@ -335,8 +370,10 @@ class Nccl final : public PeersTransport<Peers> {
   std::vector<Window> windows_;  ///< those of a communicator that has not ended
   std::int64_t windows_made_ = 0;
 #endif
-  /// When the call of NCCL that is in progress began.
-  std::atomic<std::chrono::steady_clock::time_point> called_at_{kNever};
+  std::atomic<std::uint64_t> call_{0};  ///< see InCall
+  // Used by the watch alone.
+  std::uint64_t call_seen_ = 0;
+  std::chrono::steady_clock::time_point call_seen_at_;
   int looks_with_error_ = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -42,6 +43,16 @@ class InlineVector {
       inline_[size_++] = value;
     } else {
       spill(value);
+    }
+  }
+  /// Adds T{parts…}. Writes each part to its place: a processor that copies a value right after its
+  /// parts were written one by one waits until they have left for the cache.
+  template <class... Parts>
+  void emplace_back(Parts const&... parts) {
+    if (size_ < Inline) [[likely]] {
+      ::new (static_cast<void*>(&inline_[size_++])) T{parts...};
+    } else {
+      spill(T{parts...});
     }
   }
   void clear() noexcept { resize_down(0); }

@@ -26,7 +26,7 @@ class AnyUses {
   explicit AnyUses(AccessMode mode) noexcept : mode_(mode) {}
 
   void add(memory::Block& block, void const* begin, std::size_t bytes) {
-    uses_.push_back({&block, begin, bytes, mode_});
+    uses_.emplace_back(&block, begin, bytes, mode_);
   }
   void add(AnyTensor const& tensor) { add(*tensor.block(), tensor.data(), tensor.bytes()); }
   void add(AnyUses const& others) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "embedding/shard_column_math.hpp"
+#include "embedding/shard_column_quads.hpp"
 #include "embedding/shard_columns.hpp"
 
 #include <algorithm>
@@ -10,17 +11,98 @@ namespace msstream::ops::kernels {
 namespace {
 
 constexpr int kColumnThreads = 256;
+constexpr int kColumnRows = 4;  ///< rows that a thread has in flight
+/// Blocks beyond which threads have further rows, for which they read the sources of their columns
+/// only once.
+constexpr std::int64_t kWantedColumnBlocks = 4096;
 constexpr std::int64_t kMostColumnBlocks = 8192;
+constexpr std::int64_t kMostRowBlocks = 65'535;
 
 [[nodiscard]] unsigned column_grid(std::int64_t elements) {
   return static_cast<unsigned>(
       std::min(kMostColumnBlocks, ceil_div<std::int64_t>(elements, kColumnThreads)));
 }
 
-__global__ void __launch_bounds__(kColumnThreads)
-    joined_columns_kernel(__grid_constant__ JoinedColumnsArgs const args) {
-  for (auto i = grid_thread(); i < args.rows * args.columns; i += grid_stride()) {
-    args.output[i] = joined_element(args, i / args.columns, i % args.columns);
+/// The division of a block among rows: a group of lanes, whose number is a power of two, has a tile
+/// of columns, `count` ones a lane, of every groups()-th row.
+struct ColumnTiles {
+  int log2_lanes = 0;
+  int count;
+
+  ColumnTiles(std::int64_t columns, bool quads) : count(quads ? kColumnsOfQuad : 1) {
+    while (log2_lanes < 5 && (std::int64_t{count} << log2_lanes) < columns) {
+      ++log2_lanes;
+    }
+  }
+  __host__ __device__ int lanes() const { return 1 << log2_lanes; }
+  __host__ __device__ int groups() const { return kColumnThreads >> log2_lanes; }
+  __host__ __device__ std::int64_t columns() const { return std::int64_t{count} << log2_lanes; }
+
+  /// Returns a grid of tiles of columns and of rows.
+  [[nodiscard]] dim3 grid(std::int64_t all_columns, std::int64_t rows) const {
+    auto const tiles = ceil_div(all_columns, columns());
+    auto const most = ceil_div<std::int64_t>(rows, groups() * kColumnRows);
+    auto const wanted = std::clamp<std::int64_t>(kWantedColumnBlocks / tiles, 1, kMostRowBlocks);
+    // Equal numbers of rounds for all blocks.
+    auto const blocks = ceil_div(most, ceil_div(most, wanted));
+    return {grid_for(all_columns, columns()), static_cast<unsigned>(blocks)};
+  }
+  /// Calls each(row, rows) for the thread's rows below `count_of_rows`, kColumnRows at a time. The
+  /// rows begin at `row`, groups() apart; `rows` has the last row in the place of others.
+  template <class Each>
+  __device__ void for_each_rows(std::int64_t count_of_rows, Each const& each) const {
+    auto const step = std::int64_t{gridDim.y} * groups() * kColumnRows;
+    for (auto row = std::int64_t{blockIdx.y} * groups() * kColumnRows + (threadIdx.x >> log2_lanes);
+         row < count_of_rows;
+         row += step) {
+      std::int64_t rows[kColumnRows];
+#pragma unroll
+      for (int r = 0; r < kColumnRows; ++r) {
+        rows[r] = min(row + r * groups(), count_of_rows - 1);
+      }
+      each(row, rows);
+    }
+  }
+};
+
+template <int Count, bool IsSplit>
+__device__ void join_rows(JoinedColumnsArgs const& args,
+                          ColumnTiles const& tiles,
+                          std::int64_t column) {
+  tiles.for_each_rows(args.rows, [&](std::int64_t row, std::int64_t const(&rows)[kColumnRows]) {
+    NeighbourColumns<Count> sums[kColumnRows];
+    joined_columns_of<IsSplit>(args, column, rows, sums);
+#pragma unroll
+    for (int r = 0; r < kColumnRows; ++r) {
+      if (row + r * tiles.groups() < args.rows) {
+        sums[r].store(args.output + rows[r] * args.columns + column);
+      }
+    }
+  });
+}
+
+///   block: columns [tiles.columns() * blockIdx.x, + tiles.columns()), rows by for_each_rows()
+///   thread: four neighbouring columns if all threads can access theirs by Quads (four floats);
+///           otherwise every lanes()-th column
+template <bool kQuads, bool kIsSplit>
+__global__ void __launch_bounds__(kColumnThreads, kIsSplit ? 2 : 3)
+    joined_columns_kernel(__grid_constant__ JoinedColumnsArgs const args, ColumnTiles const tiles) {
+  auto const lane = static_cast<int>(threadIdx.x) & (tiles.lanes() - 1);
+  auto const begin = std::int64_t{blockIdx.x} * tiles.columns();
+  if constexpr (kQuads) {
+    auto const column = begin + lane * kColumnsOfQuad;
+    bool const exists = column < args.columns;
+    // All groups of a block have the same columns.
+    if (__all_sync(kAllLanes, !exists || is_joined_quad(args, column)) != 0) {
+      if (exists) {
+        join_rows<kColumnsOfQuad, kIsSplit>(args, tiles, column);
+      }
+      return;
+    }
+  }
+  auto const end = min(begin + tiles.columns(), args.columns);
+  for (auto column = begin + lane; column < end; column += tiles.lanes()) {
+    join_rows<1, kIsSplit>(args, tiles, column);
   }
 }
 
@@ -34,8 +116,15 @@ __global__ void __launch_bounds__(kColumnThreads)
 }  // namespace
 
 void joined_columns(CudaStream stream, JoinedColumnsArgs const& args) {
-  if (auto const elements = args.rows * args.columns; elements > 0) {
-    joined_columns_kernel<<<column_grid(elements), kColumnThreads, 0, stream>>>(args);
+  if (args.rows * args.columns > 0) {
+    bool const quads = may_have_quads(args);
+    ColumnTiles const tiles(args.columns, quads);
+    bool const is_split = args.late != nullptr;
+    auto* const kernel =
+        quads
+            ? (is_split ? joined_columns_kernel<true, true> : joined_columns_kernel<true, false>)
+            : (is_split ? joined_columns_kernel<false, true> : joined_columns_kernel<false, false>);
+    kernel<<<tiles.grid(args.columns, args.rows), kColumnThreads, 0, stream>>>(args, tiles);
     check_launch("joined_columns");
   }
 }

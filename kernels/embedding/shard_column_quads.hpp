@@ -131,7 +131,8 @@ MSSTREAM_HOST_DEVICE void load_split_columns(JoinedColumnsArgs const& args,
                          source.column - slot.first_column;
     bool const fits = element + Count <= (place.is_late() ? args.late_stride : args.stride);
     from[r] = place.has_row() && fits ? (place.is_late() ? late : early) + element : nullptr;
-    are_whole = are_whole && (Count == 1 || !place.has_row() || (fits && element % Count == 0));
+    // If may_have_quads(args), a message ends behind a whole Quad.
+    are_whole = are_whole && (Count == 1 || !place.has_row() || element % Count == 0);
   }
   if (are_whole) {
     for (int r = 0; r < Rows; ++r) {
@@ -200,16 +201,19 @@ MSSTREAM_HOST_DEVICE void joined_columns_of(JoinedColumnsArgs const& args,
   }
 }
 
-/// Returns whether the elements [element, element + 4) of the rows in a rank's message have
-/// neighbouring columns as sources and one divisor, and can be accessed by Quads, if
+/// Returns whether the elements from `element`, a multiple of four, on of the rows in a rank's
+/// message have neighbouring columns as sources and one divisor, and can be accessed by Quads, if
 /// may_have_quads(args).
 [[nodiscard]] MSSTREAM_HOST_DEVICE inline bool is_spread_quad(SpreadColumnsArgs const& args,
                                                               std::int64_t rank,
                                                               std::int64_t element) {
+  if (!is_whole_quads(args.widths[rank])) {
+    return false;
+  }
   auto const* const sources = args.sources + args.first_columns[rank] + element;
   auto const column = sources[0];
   auto const table = args.divisor_tables[column];
-  bool is_quad = is_whole_quads(args.widths[rank]) && is_whole_quads(column);
+  bool is_quad = is_whole_quads(column);
   for (int k = 1; k < kColumnsOfQuad; ++k) {
     is_quad = is_quad & (sources[k] == column + k);
   }

@@ -49,6 +49,9 @@ std::vector<ColumnsCase> columns_cases() {
       {"many rows", 2, 20'011, 20'012, {{{{0, 4}}}, {{{1, 4}}}}},
       {"a rank without tables", 3, 13, 16, {{{{0, 64}}}, {{{2, 16}}}}},
       {"messages longer than their rows", 2, 10, 17, {{{{0, 40}}}, {{{1, 8}}}}},
+      {"two ranks in a quad", 2, 7, 8, {{{{0, 2}, {1, 2}}}, {{{0, 2}, {1, 2}}}}},
+      {"two tables in a quad", 2, 7, 8, {{{{0, 2}}}, {{{0, 2}}}, {{{1, 4}}}}},
+      {"two divisors in a quad", 2, 7, 8, {{{{0, 2}}, false, true}, {{{0, 2}}}, {{{1, 4}}}}},
       {"odd samples", 2, 10, 11, {{{{0, 8}}}, {{{1, 8}}}}},
   };
 }
@@ -176,7 +179,39 @@ std::int64_t join_by_quads(JoinedColumnsArgs const& args) {
   return quads;
 }
 
-/// RowMessages from all ranks, and the rows that they have, by rank and sample; 0 where there is
+/// Writes the rows of all messages as a CUDA kernel does, with no element behind them.
+template <int Rows>
+void spread_by_quads(SpreadColumnsArgs const& args) {
+  auto const by = [&]<int Count>(std::int64_t rank, std::int64_t element, NeighbourColumns<Count>) {
+    for (std::int64_t row = 0; row < args.rows; row += Rows) {
+      std::int64_t rows[Rows];
+      for (int r = 0; r < Rows; ++r) {
+        rows[r] = std::min(row + r, args.rows - 1);
+      }
+      NeighbourColumns<Count> gradients[Rows];
+      spread_columns_of(args, rank, element, rows, gradients);
+      for (int r = 0; r < Rows; ++r) {
+        gradients[r].store(args.messages + rank * args.stride + rows[r] * args.widths[rank] +
+                           element);
+      }
+    }
+  };
+  for (std::int64_t rank = 0; rank < args.ranks; ++rank) {
+    auto const width = args.widths[rank];
+    std::fill_n(args.messages + rank * args.stride, args.rows * width, -2.0F);
+    for (std::int64_t element = 0; element < width; element += kColumnsOfQuad) {
+      if (may_have_quads(args) && is_spread_quad(args, rank, element)) {
+        by(rank, element, NeighbourColumns<kColumnsOfQuad>());
+        continue;
+      }
+      for (auto e = element; e < std::min(element + kColumnsOfQuad, width); ++e) {
+        by(rank, e, NeighbourColumns<1>());
+      }
+    }
+  }
+}
+
+/// Messages from all ranks, and the rows that they have, by rank and sample; 0 where there is
 /// none.
 struct RowMessages {
   std::vector<float> early;
@@ -383,6 +418,62 @@ TYPED_TEST(ShardColumnsTest, joined_columns_are_the_sums_of_their_sources) {
         EXPECT_EQ(bits_of_floats(this->read(output)), bits_of_floats(expected)) << "by quads";
         EXPECT_EQ(quads, expected_quads(of, layout, sent, is_split));
       }
+    }
+  }
+}
+
+TYPED_TEST(ShardColumnsTest, spread_columns_fill_whole_messages) {
+  for (auto const& of : columns_cases()) {
+    SCOPED_TRACE(of.name);
+    ColumnsLayout const layout(of);
+    auto const stride = of.most_bags * layout.widest;
+    auto const gradient = this->random.reals(of.rows * layout.columns);
+    auto const divisors = this->divisors(layout.divided * of.rows);
+    float const scale = this->random.real();
+    std::vector<float> expected(static_cast<std::size_t>(of.ranks * stride));
+    for (std::size_t rank = 0; rank < layout.widths.size(); ++rank) {
+      auto const width = layout.widths[rank];
+      for (std::int64_t i = 0; i < of.rows * width; ++i) {
+        auto const row = i / width;
+        auto const column =
+            layout
+                .gradient_sources[static_cast<std::size_t>(layout.first_columns[rank] + i % width)];
+        auto value = gradient[static_cast<std::size_t>(row * layout.columns + column)];
+        auto const table = layout.divisor_tables[static_cast<std::size_t>(column)];
+        if (table >= 0) {
+          auto const divisor = divisors[static_cast<std::size_t>(table * of.rows + row)];
+          value = divisor == 0.0F ? 0.0F : value / divisor * scale;
+        } else {
+          value *= scale;
+        }
+        expected[rank * static_cast<std::size_t>(stride) + static_cast<std::size_t>(i)] = value;
+      }
+    }
+    auto const messages = this->aligned(std::ssize(expected), of.offset);
+    auto const uploaded = std::tuple(this->placed(gradient, of.offset),
+                                     this->upload(layout.widths),
+                                     this->upload(layout.first_columns),
+                                     this->upload(layout.gradient_sources),
+                                     this->upload(layout.divisor_tables),
+                                     this->upload(divisors));
+    SpreadColumnsArgs const args{.gradient = std::get<0>(uploaded).data(),
+                                 .rows = of.rows,
+                                 .columns = layout.columns,
+                                 .ranks = of.ranks,
+                                 .most_bags = of.most_bags,
+                                 .widths = std::get<1>(uploaded).data(),
+                                 .first_columns = std::get<2>(uploaded).data(),
+                                 .sources = std::get<3>(uploaded).data(),
+                                 .divisor_tables = std::get<4>(uploaded).data(),
+                                 .divisors = std::get<5>(uploaded).data(),
+                                 .scale = scale,
+                                 .messages = messages.data(),
+                                 .stride = stride};
+    spread_columns(this->stream(), args);
+    EXPECT_EQ(bits_of_floats(this->read(messages)), bits_of_floats(expected));
+    if constexpr (std::is_same_v<TypeParam, HostStream>) {
+      spread_by_quads<4>(args);
+      EXPECT_EQ(bits_of_floats(this->read(messages)), bits_of_floats(expected)) << "by quads";
     }
   }
 }

@@ -229,14 +229,19 @@ __global__ void __launch_bounds__(kBackwardThreads, 4)
   int const matrix_start = layout.vectors * layout.stride;
   std::int64_t const output_width = layout.width + pairs_of(layout.vectors);
   copy_vectors<kQuads>(shared, layout, sample_floats, args.dense, args.embeddings, first, samples);
-  for_each_by_warps(samples * layout.vectors, matrix_stride, [&](int row, int i) {
+  // The gradients of the products of vector i with those before it are neighbours in memory.
+  for_each_by_warps(samples * layout.vectors, matrix_stride, [&](int row, int j) {
     int const sample = row / layout.vectors;
-    int const j = row - sample * layout.vectors;
-    auto const* const gradients =
-        args.output_gradient + (first + sample) * output_width + layout.width;
-    shared[sample * sample_floats + matrix_start + j * matrix_stride + i] =
-        i == j || i >= layout.vectors ? 0.0F
-                                      : gradients[i > j ? pair_number(i, j) : pair_number(j, i)];
+    int const i = row - sample * layout.vectors;
+    auto* const matrix = shared + sample * sample_floats + matrix_start;
+    if (j < i) {
+      auto const* const gradient =
+          args.output_gradient + (first + sample) * output_width + layout.width + pair_number(i, j);
+      __pipeline_memcpy_async(matrix + i * matrix_stride + j, gradient, sizeof(float));
+      __pipeline_memcpy_async(matrix + j * matrix_stride + i, gradient, sizeof(float));
+    } else if (j == i || j >= layout.vectors) {
+      matrix[i * matrix_stride + j] = 0.0F;
+    }
   });
   wait_for_copies();
   int const units_a_sample = row_tiles * layout.quads;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
-#include "embedding/shard_column_quads.hpp"
+#include "embedding/shard_column_math.hpp"
 #include "embedding/shard_columns.hpp"
 
 #include <algorithm>

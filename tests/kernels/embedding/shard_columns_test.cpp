@@ -2,7 +2,6 @@
 #include "embedding/shard_columns.hpp"
 
 #include "embedding/shard_column_math.hpp"
-#include "embedding/shard_column_quads.hpp"
 #include "kernels/kernel_fixture.hpp"
 
 #include <fmt/core.h>

@@ -143,6 +143,9 @@ struct Kernels {
   /// Dense layers with long batches and few weights, as {batch, inputs, outputs}.
   static constexpr std::array<std::array<std::int64_t, 3>, 2> kLongDense{
       {{6400, 64, 64}, {4096, 429, 256}}};
+  /// Dot interactions, as {batch, features, width}.
+  static constexpr std::array<std::array<std::int64_t, 3>, 3> kInteractions{
+      {{8192, 26, 128}, {2048, 26, 64}, {8192, 8, 32}}};
 
   static constexpr std::int64_t kTables = 26;
   static constexpr std::array<std::int64_t, 2> kTableBatches{2048, 8192};

@@ -57,6 +57,30 @@ void dense_weights(benchmark::State& state,
   });
 }
 
+/// Measures the dot products of all pairs of vectors of each sample, or their gradients.
+template <ms::Runtime R>
+void interaction(benchmark::State& state,
+                 DeviceBench<R>& bench,
+                 std::array<std::int64_t, 3> const& sizes,
+                 bool backward) {
+  auto const batch = bench.rows(sizes[0]);
+  auto const features = sizes[1];
+  auto const width = sizes[2];
+  auto const& device = bench.device();
+  auto const dense = filled(device, {batch, width});
+  auto const embeddings = filled(device, {batch, features * width});
+  auto const output = ms::ops::dot_interaction(dense, embeddings);
+  auto const vectors = static_cast<double>(dense.count() + embeddings.count());
+  double const floats = vectors * (backward ? 2 : 1) + static_cast<double>(output.count());
+  bench.measure(state, {.bytes = floats * sizeof(float)}, [&] {
+    if (backward) {
+      benchmark::DoNotOptimize(ms::ops::dot_interaction_gradient(dense, embeddings, output));
+    } else {
+      benchmark::DoNotOptimize(ms::ops::dot_interaction(dense, embeddings));
+    }
+  });
+}
+
 /// Adam moves seven floats per element: it reads the gradient, and reads and writes the weight and
 /// two states.
 constexpr double kAdamBytesPerElement = 7 * sizeof(float);
@@ -115,6 +139,16 @@ void add_all(std::int64_t divisor) {
   for (auto const& sizes : Sizes::kLongDense) {
     add_one(fmt::format("dense/weights/{}x{}x{}", sizes[0], sizes[1], sizes[2]),
             [=](auto& state, auto& bench) { dense_weights<R>(state, bench, sizes); });
+  }
+  for (auto const& sizes : Sizes::kInteractions) {
+    for (bool const backward : {false, true}) {
+      add_one(fmt::format("interaction/{}/{}x{}x{}",
+                          backward ? "backward" : "forward",
+                          sizes[0],
+                          sizes[1],
+                          sizes[2]),
+              [=](auto& state, auto& bench) { interaction<R>(state, bench, sizes, backward); });
+    }
   }
   add_one("adam/dense", [](auto& state, auto& bench) { adam_dense<R>(state, bench); });
   add_one("adam/rows", [](auto& state, auto& bench) { adam_rows<R>(state, bench); });

@@ -3,6 +3,8 @@
 #include "common/vector_map.cuh"
 #include "dense/interaction.hpp"
 
+#include <cuda_pipeline.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -22,6 +24,7 @@ constexpr std::int64_t kMostSharedFloats = 48 * 1024 / 4;
 /// multiprocessor holds 7 blocks.
 constexpr std::int64_t kWantedSharedFloats = 32 * 1024 / 4;
 constexpr int kForwardThreads = 128;
+constexpr int kFewForwardThreads = 64;
 constexpr int kBackwardThreads = 256;
 
 /// The vectors of a sample in shared memory: rows of `stride` floats. The stride is an odd number
@@ -46,11 +49,12 @@ __device__ Quad const& quad_at(float const* floats) {
   return *reinterpret_cast<Quad const*>(floats);
 }
 
-/// Loads the vectors of `samples` samples from `first` on into shared memory, `sample_floats`
-/// apart. A vector is loaded by a group of lanes, whose number is a power of two. `kQuads` tells
-/// that rows of both inputs are whole Quads.
+/// Begins to copy the vectors of `samples` samples from `first` on into shared memory,
+/// `sample_floats` apart; wait_for_copies() ends it. The copies take no registers, so that all of a
+/// block's are in flight at once. A vector is loaded by a group of lanes, whose number is a power
+/// of two. `kQuads` tells that rows of both inputs are whole Quads.
 template <bool kQuads>
-__device__ void load_vectors(float* shared,
+__device__ void copy_vectors(float* shared,
                              VectorLayout const& layout,
                              int sample_floats,
                              float const* dense,
@@ -61,7 +65,6 @@ __device__ void load_vectors(float* shared,
   int const log2_lanes = columns <= 1 ? 0 : min(32 - __clz(columns - 1), 5);
   int const lane = static_cast<int>(threadIdx.x) & ((1 << log2_lanes) - 1);
   int const rows_at_once = static_cast<int>(blockDim.x) >> log2_lanes;
-#pragma unroll 4
   for (int row = static_cast<int>(threadIdx.x) >> log2_lanes; row < samples * layout.vectors;
        row += rows_at_once) {
     int const sample = row / layout.vectors;
@@ -73,12 +76,21 @@ __device__ void load_vectors(float* shared,
     auto* const to = shared + sample * sample_floats + vector * layout.stride;
     for (int column = lane; column < columns; column += 1 << log2_lanes) {
       if constexpr (kQuads) {
-        reinterpret_cast<Quad*>(to)[column] = reinterpret_cast<Quad const*>(from)[column];
+        __pipeline_memcpy_async(to + column * kTile, from + column * kTile, sizeof(Quad));
+      } else if (column < layout.width) {
+        __pipeline_memcpy_async(to + column, from + column, sizeof(float));
       } else {
-        to[column] = column < layout.width ? from[column] : 0.0F;
+        to[column] = 0.0F;
       }
     }
   }
+}
+
+/// Waits until all threads' copies into shared memory have ended.
+__device__ inline void wait_for_copies() {
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
 }
 
 /// Calls each(row, lane's column) for all columns of `rows` rows; a warp takes a row.
@@ -112,16 +124,17 @@ __global__ void __launch_bounds__(kForwardThreads)
   int const tiles = classes * (classes + 1) / 2;
   int const pairs = static_cast<int>(pairs_of(layout.vectors));
   std::int64_t const output_width = layout.width + pairs;
-  load_vectors<kQuads>(shared, layout, sample_floats, args.dense, args.embeddings, first, samples);
-  __syncthreads();
+  copy_vectors<kQuads>(shared, layout, sample_floats, args.dense, args.embeddings, first, samples);
+  wait_for_copies();
   for_each_by_warps(samples, layout.width, [&](int sample, int column) {
     args.output[(first + sample) * output_width + column] = shared[sample * sample_floats + column];
   });
   // The host gives a block at most as many samples as one round of tiles allows, or one sample.
   // Products of a later round go to global memory at once; those of the only round through shared
   // memory, where they lie in order.
-  bool const one_round = samples_a_block * tiles <= kForwardThreads;
-  for (int round = 0; round < samples * tiles; round += kForwardThreads) {
+  int const threads = static_cast<int>(blockDim.x);
+  bool const one_round = samples_a_block * tiles <= threads;
+  for (int round = 0; round < samples * tiles; round += threads) {
     int const unit = round + static_cast<int>(threadIdx.x);
     bool const exists = unit < samples * tiles;
     int const sample = exists ? unit / tiles : 0;
@@ -202,7 +215,7 @@ __global__ void __launch_bounds__(kForwardThreads)
 ///          memory
 ///   thread: vectors [4 rows, 4 rows + 4) of a sample, columns [4 quad, 4 quad + 4)
 template <bool kQuads>
-__global__ void __launch_bounds__(kBackwardThreads)
+__global__ void __launch_bounds__(kBackwardThreads, 4)
     interaction_gradient_kernel(__grid_constant__ InteractionGradientArgs const args,
                                 VectorLayout layout,
                                 int samples_a_block,
@@ -215,17 +228,22 @@ __global__ void __launch_bounds__(kBackwardThreads)
   int const matrix_stride = row_tiles * kTile;
   int const matrix_start = layout.vectors * layout.stride;
   std::int64_t const output_width = layout.width + pairs_of(layout.vectors);
-  load_vectors<kQuads>(shared, layout, sample_floats, args.dense, args.embeddings, first, samples);
-  for_each_by_warps(samples * layout.vectors, matrix_stride, [&](int row, int i) {
+  copy_vectors<kQuads>(shared, layout, sample_floats, args.dense, args.embeddings, first, samples);
+  // The gradients of the products of vector i with those before it are neighbours in memory.
+  for_each_by_warps(samples * layout.vectors, matrix_stride, [&](int row, int j) {
     int const sample = row / layout.vectors;
-    int const j = row - sample * layout.vectors;
-    auto const* const gradients =
-        args.output_gradient + (first + sample) * output_width + layout.width;
-    shared[sample * sample_floats + matrix_start + j * matrix_stride + i] =
-        i == j || i >= layout.vectors ? 0.0F
-                                      : gradients[i > j ? pair_number(i, j) : pair_number(j, i)];
+    int const i = row - sample * layout.vectors;
+    auto* const matrix = shared + sample * sample_floats + matrix_start;
+    if (j < i) {
+      auto const* const gradient =
+          args.output_gradient + (first + sample) * output_width + layout.width + pair_number(i, j);
+      __pipeline_memcpy_async(matrix + i * matrix_stride + j, gradient, sizeof(float));
+      __pipeline_memcpy_async(matrix + j * matrix_stride + i, gradient, sizeof(float));
+    } else if (j == i || j >= layout.vectors) {
+      matrix[i * matrix_stride + j] = 0.0F;
+    }
   });
-  __syncthreads();
+  wait_for_copies();
   int const units_a_sample = row_tiles * layout.quads;
   for (int unit = static_cast<int>(threadIdx.x); unit < samples * units_a_sample;
        unit += kBackwardThreads) {
@@ -239,7 +257,7 @@ __global__ void __launch_bounds__(kBackwardThreads)
     for (int begin = 0; begin < layout.vectors; begin += kColumnsOfPart) {
       int const end = min(begin + kColumnsOfPart, layout.vectors);
       Quad parts[kTile] = {};
-#pragma unroll 4
+#pragma unroll 2
       for (int j = begin; j < end; ++j) {
         Quad const vector = quad_at(vectors + j * layout.stride);
         Quad const factors = quad_at(matrix + j * matrix_stride);
@@ -411,9 +429,12 @@ void dot_interaction(CudaStream stream, InteractionArgs const& args) {
     if (sample_floats <= kMostSharedFloats) {
       bool const quads = args.width % kTile == 0 && quads_fit(args.dense, args.embeddings);
       auto const samples = samples_a_block(tiles, kForwardThreads, sample_floats);
+      // Threads without a tile would take the room of further blocks.
+      int const threads =
+          samples * tiles <= kFewForwardThreads ? kFewForwardThreads : kForwardThreads;
       auto* const kernel = quads ? interaction_kernel<true> : interaction_kernel<false>;
       kernel<<<grid_for(args.batch, samples),
-               kForwardThreads,
+               threads,
                static_cast<std::size_t>(samples * sample_floats) * sizeof(float),
                stream>>>(args, layout, samples, static_cast<int>(sample_floats));
       check_launch("dot_interaction");

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kAheadThreads = 256;
 constexpr int kLanesOfAheadBag = 8;  ///< threads that look at the ids of one bag
+constexpr int kPackedRows = 4;       ///< bags whose rows a group of lanes has in flight
 constexpr std::int64_t kMostAheadBlocks = 4096;
 constexpr std::int64_t kMostBlocksOfAheadSlot = 1024;
 constexpr std::int64_t kMostAheadSlots = 32768;
@@ -68,7 +69,80 @@ __global__ void __launch_bounds__(kAheadThreads)
   }
 }
 
-__global__ void __launch_bounds__(kAheadThreads)
+/// Returns log2 of the number of lanes that copy a row, four columns each if the row can have whole
+/// Quads.
+__host__ __device__ int log2_lanes_of_row(std::int64_t columns) {
+  auto const accesses = columns % 4 == 0 ? columns / 4 : columns;
+  int log2_lanes = 0;
+  while (log2_lanes < 5 && (std::int64_t{1} << log2_lanes) < accesses) {
+    ++log2_lanes;
+  }
+  return log2_lanes;
+}
+
+/// Copies accesses [lane, count) of each row, every `lanes`-th.
+template <class Access>
+__device__ void copy_accesses(PackedBagsArgs::Row const (&rows)[kPackedRows],
+                              int count,
+                              int lane,
+                              int lanes) {
+  for (int at = lane; at < count; at += lanes) {
+    Access held[kPackedRows] = {};
+#pragma unroll
+    for (int r = 0; r < kPackedRows; ++r) {
+      if (rows[r].to != nullptr) {
+        held[r] = reinterpret_cast<Access const*>(rows[r].from)[at];
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < kPackedRows; ++r) {
+      if (rows[r].to != nullptr) {
+        reinterpret_cast<Access*>(rows[r].to)[at] = held[r];
+      }
+    }
+  }
+}
+
+/// Copies the rows of up to kPackedRows bags of all ranks, from `first` on and `step` apart, by the
+/// lanes of a group.
+__device__ void copy_packed_rows(PackedBagsArgs const& args,
+                                 std::int64_t slot,
+                                 int columns,
+                                 std::int64_t first,
+                                 std::int64_t step,
+                                 int lane,
+                                 int lanes) {
+  auto const bags = args.ranks * args.most_bags;
+  RowPlace places[kPackedRows];
+#pragma unroll
+  for (int r = 0; r < kPackedRows; ++r) {
+    if (auto const bag = first + r * step; bag < bags) {
+      auto const rank = bag / args.most_bags;
+      places[r] = args.place_of(rank, (slot - rank) * args.most_bags + bag);
+    }
+  }
+  PackedBagsArgs::Row rows[kPackedRows] = {};
+  std::uintptr_t addresses = 0;
+#pragma unroll
+  for (int r = 0; r < kPackedRows; ++r) {
+    if (auto const bag = first + r * step; bag < bags) {
+      auto const rank = bag / args.most_bags;
+      if (lane == 0) {
+        args.write_place(rank, (slot - rank) * args.most_bags + bag, places[r]);
+      }
+      rows[r] = args.row_of(rank, slot, bag - rank * args.most_bags, places[r]);
+      addresses |= reinterpret_cast<std::uintptr_t>(rows[r].from) |
+                   reinterpret_cast<std::uintptr_t>(rows[r].to);
+    }
+  }
+  if (columns % 4 == 0 && addresses % alignof(float4) == 0) {
+    copy_accesses<float4>(rows, columns / 4, lane, lanes);
+  } else {
+    copy_accesses<float>(rows, columns, lane, lanes);
+  }
+}
+
+__global__ void __launch_bounds__(kAheadThreads, 4)
     packed_bags_kernel(__grid_constant__ PackedBagsArgs const args) {
   if (blockIdx.y == 0) {
     for (auto rank = grid_thread(); rank < args.ranks; rank += grid_stride()) {
@@ -76,14 +150,16 @@ __global__ void __launch_bounds__(kAheadThreads)
     }
   }
   for (std::int64_t s = blockIdx.y; s < args.slots; s += gridDim.y) {
-    std::int64_t const columns = args.blocks[s].width;
-    auto const elements = args.ranks * args.most_bags * columns;
-    for (auto e = grid_thread(); e < elements; e += grid_stride()) {
-      auto const bag = e / columns;
-      auto const row = args.row_of(bag / args.most_bags, s, bag % args.most_bags);
-      if (row.to != nullptr) {
-        row.to[e % columns] = row.from[e % columns];
-      }
+    auto const columns = args.blocks[s].width;
+    int const log2_lanes = log2_lanes_of_row(columns);
+    int const lanes = 1 << log2_lanes;
+    int const lane = static_cast<int>(threadIdx.x) & (lanes - 1);
+    int const groups = kAheadThreads >> log2_lanes;
+    auto const bags = args.ranks * args.most_bags;
+    auto const step = std::int64_t{gridDim.x} * groups;
+    for (auto bag = std::int64_t{blockIdx.x} * groups + (threadIdx.x >> log2_lanes); bag < bags;
+         bag += step * kPackedRows) {
+      copy_packed_rows(args, s, columns, bag, step, lane, lanes);
     }
   }
 }
@@ -115,7 +191,10 @@ void split_bags(CudaStream stream, SplitBagsArgs const& args) {
 
 void packed_bags(CudaStream stream, PackedBagsArgs const& args) {
   if (args.slots > 0) {
-    packed_bags_kernel<<<grid_of_ahead_slots(args.slots, args.most_elements),
+    auto const bags = std::max<std::int64_t>(args.ranks * args.most_bags, 1);
+    int const log2_lanes = log2_lanes_of_row(args.most_elements / bags);
+    auto const threads = ceil_div<std::int64_t>(bags << log2_lanes, kPackedRows);
+    packed_bags_kernel<<<grid_of_ahead_slots(args.slots, threads),
                          kAheadThreads,
                          0,
                          stream.handle>>>(args);

@@ -144,15 +144,17 @@ struct PackedBagsArgs {
     float const* from;
     float* to;
   };
-  /// Writes the place of a bag's row to an early message.
-  [[nodiscard]] constexpr Row row_of(std::int64_t rank, std::int64_t slot, std::int64_t bag) const {
-    auto const number = slot * most_bags + bag;
-    auto const place = place_of(rank, number);
-    auto* const message = messages + rank * stride;
+  /// Writes the place of a bag's row if the messages are early ones.
+  constexpr void write_place(std::int64_t rank, std::int64_t number, RowPlace const& place) const {
     if (!is_late) {
-      message[number] = place.as_float();
+      messages[rank * stride + number] = place.as_float();
     }
-    auto* const rows = is_late ? message : message + slots * most_bags;
+  }
+  [[nodiscard]] constexpr Row row_of(std::int64_t rank,
+                                     std::int64_t slot,
+                                     std::int64_t bag,
+                                     RowPlace const& place) const {
+    auto* const rows = messages + rank * stride + (is_late ? 0 : slots * most_bags);
     bool const is_sent = place.has_row() && place.is_late() == is_late;
     return {pooled + (rank * most_bags + bag) * width + blocks[slot].first_column,
             is_sent ? rows + place.element() : nullptr};

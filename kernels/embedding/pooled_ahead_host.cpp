@@ -54,7 +54,12 @@ void packed_bags(HostStream stream, PackedBagsArgs const& args) {
     parallel_ranges(bags, kGrainOfAheadBags, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = begin; i < end; ++i) {
         auto const slot = i / args.most_bags / args.ranks;
-        auto const row = args.row_of(i / args.most_bags % args.ranks, slot, i % args.most_bags);
+        auto const rank = i / args.most_bags % args.ranks;
+        auto const bag = i % args.most_bags;
+        auto const number = slot * args.most_bags + bag;
+        auto const place = args.place_of(rank, number);
+        args.write_place(rank, number, place);
+        auto const row = args.row_of(rank, slot, bag, place);
         if (row.to != nullptr) {
           std::copy_n(row.from, args.blocks[slot].width, row.to);
         }

@@ -54,9 +54,10 @@ __global__ void __launch_bounds__(kShardThreads)
   auto const lane = static_cast<int>(threadIdx.x) % kLanesOfShardBag;
   for (auto place = grid_thread() / kLanesOfShardBag; place < args.slot_count * args.most_bags;
        place += grid_stride() / kLanesOfShardBag) {
-    auto const slot = args.slots[place / args.most_bags];
+    auto const slot_number = place / args.most_bags;
+    auto const bag = place - slot_number * args.most_bags;
+    auto const slot = args.slots[slot_number];
     auto const message = args.messages[slot.message];
-    auto const bag = place % args.most_bags;
     auto const base = to.offsets[message.first_slot * args.most_bags];
     auto const begin = to.offsets[place] - base;
     auto const end = to.offsets[place + 1] - base;
@@ -79,7 +80,8 @@ __global__ void __launch_bounds__(kShardThreads)
     if (begin == end) {
       continue;
     }
-    auto const range = args.bags.places_of(slot, bag);
+    auto const range = slot.default_id < 0 ? args.bags.places_of_length(slot, bag, end - begin)
+                                           : args.bags.places_of(slot, bag);
     bool const takes_default = args.bags.takes_default(slot, range);
     for (auto i = begin + lane; i < kept_end; i += kLanesOfShardBag) {
       auto const from = range.begin + i - begin;
@@ -125,12 +127,25 @@ __global__ void __launch_bounds__(kShardThreads)
     if (length == 0) {
       continue;
     }
-    auto const first = args.places_of(bag).begin;
-    auto const* const from = args.ids_of(bag) + first;
-    for (std::int64_t i = lane; i < length; i += kLanesOfShardBag) {
-      ids[to + i] = args.row_of(bag, from[i]);
-      if (weights != nullptr) {
-        weights[to + i] = args.weights_of(bag)[first + i];
+    auto const place = args.place_of(bag);
+    auto const own = args.rows[place.slot];
+    auto const first = args.first_of(place, length);
+    auto const* const from = args.ids_of(place) + first;
+    // Two ids a round, so that a lane that has both waits once.
+    for (std::int64_t i = lane; i < length; i += 2 * kLanesOfShardBag) {
+      auto const next = i + kLanesOfShardBag;
+      bool const has_next = next < length;
+      auto const id = from[i];
+      auto const next_id = has_next ? from[next] : 0;
+      ids[to + i] = own.number_of(id);
+      if (has_next) {
+        ids[to + next] = own.number_of(next_id);
+      }
+    }
+    if (weights != nullptr) {
+      auto const* const from_weights = args.weights_of(place) + first;
+      for (std::int64_t i = lane; i < length; i += kLanesOfShardBag) {
+        weights[to + i] = from_weights[i];
       }
     }
   }

@@ -58,6 +58,17 @@ struct ShardBags {
     auto const begin = slot.first_hotness * bags + bag * slot.hotness;
     return {begin, begin + slot.hotness};
   }
+  /// Returns the places of a bag that has `length` of them by places_of(), at least one. The
+  /// offsets are not compared with those of other bags again.
+  [[nodiscard]] constexpr PlaceRange places_of_length(ShardSlot const& slot,
+                                                      std::int64_t bag,
+                                                      std::int64_t length) const {
+    bool const has_offsets = offsets.wide != nullptr || offsets.narrow != nullptr;
+    auto const begin = has_offsets ? offsets.at(slot.table * bags + bag)
+                                   : slot.first_hotness * bags + bag * slot.hotness;
+    bool const is_within = begin >= 0 && length <= capacity - begin;
+    return is_within ? PlaceRange{begin, begin + length} : places_of(slot, bag);
+  }
   /// Returns whether a bag with these places has the default id of its table instead of its ids, of
   /// which none is valid.
   [[nodiscard]] constexpr bool takes_default(ShardSlot const& slot, PlaceRange const& range) const {
@@ -118,6 +129,11 @@ struct ShardRows {
   std::int64_t first;
   std::int64_t count;
   std::int64_t number = 0;
+
+  /// Returns the number of the row that an id names, or -1.
+  [[nodiscard]] constexpr std::int64_t number_of(std::int64_t id) const {
+    return is_in_range(id - first, count) ? id - first + number : -1;
+  }
 };
 /// Messages with the same slots from all ranks. Bag b of rank q in slot s is bag (s * ranks + q) *
 /// most_bags + b of the result.
@@ -144,17 +160,29 @@ struct ReceivedBagsArgs {
     auto const slot = bag / most_bags / ranks;
     return of_rank(rank).places_of(slot * most_bags + bag % most_bags);
   }
-  [[nodiscard]] constexpr std::int64_t const* ids_of(std::int64_t bag) const {
-    return ids != nullptr ? ids
-                          : messages + bag / most_bags % ranks * stride + slots * most_bags + 1;
+  /// The place of a bag in the messages.
+  struct Place {
+    std::int64_t slot;
+    std::int64_t rank;
+    std::int64_t number;  ///< among the bags of the message
+  };
+  [[nodiscard]] constexpr Place place_of(std::int64_t bag) const {
+    auto const slot_and_rank = bag / most_bags;
+    auto const slot = slot_and_rank / ranks;
+    return {slot, slot_and_rank - slot * ranks, bag + (slot - slot_and_rank) * most_bags};
   }
-  [[nodiscard]] constexpr float const* weights_of(std::int64_t bag) const {
-    return weights + bag / most_bags % ranks * weight_stride;
+  /// Returns the first place of a bag that has `length` places by places_of(), at least one. The
+  /// offsets are not compared with those of other bags again.
+  [[nodiscard]] constexpr std::int64_t first_of(Place const& place, std::int64_t length) const {
+    auto const offsets = of_rank(place.rank);
+    auto const first = offsets.at[place.number];
+    return first >= 0 && length <= capacity - first ? first : offsets.places_of(place.number).begin;
   }
-  /// Returns the number of the row of the rank's part that an id of a slot names, or -1.
-  [[nodiscard]] constexpr std::int64_t row_of(std::int64_t bag, std::int64_t id) const {
-    auto const& own = rows[bag / most_bags / ranks];
-    return is_in_range(id - own.first, own.count) ? id - own.first + own.number : -1;
+  [[nodiscard]] constexpr std::int64_t const* ids_of(Place const& place) const {
+    return ids != nullptr ? ids : messages + place.rank * stride + slots * most_bags + 1;
+  }
+  [[nodiscard]] constexpr float const* weights_of(Place const& place) const {
+    return weights + place.rank * weight_stride;
   }
 };
 /// Computes the number of ids of each bag, [slots * ranks * most_bags].

@@ -42,7 +42,8 @@ void send_bag(SentBagsArgs const& args, SentIds const& to, std::int64_t place) {
   if (end > message.capacity) {
     spring_trap(args.overflow, {bag, begin, end, message.capacity});
   }
-  auto const range = args.bags.places_of(slot, bag);
+  auto const range = slot.default_id < 0 ? args.bags.places_of_length(slot, bag, end - begin)
+                                         : args.bags.places_of(slot, bag);
   bool const takes_default = args.bags.takes_default(slot, range);
   auto* const weights =
       to.weights == nullptr ? nullptr : to.weights + slot.message * to.weight_stride;
@@ -121,12 +122,13 @@ void received_ids(HostStream stream,
         if (offsets[bag] == offsets[bag + 1]) {
           continue;
         }
-        auto const first = args.places_of(bag).begin;
         auto const length = offsets[bag + 1] - offsets[bag];
+        auto const place = args.place_of(bag);
+        auto const first = args.first_of(place, length);
         for (std::int64_t i = 0; i < length; ++i) {
-          ids[offsets[bag] + i] = args.row_of(bag, args.ids_of(bag)[first + i]);
+          ids[offsets[bag] + i] = args.rows[place.slot].number_of(args.ids_of(place)[first + i]);
           if (weights != nullptr) {
-            weights[offsets[bag] + i] = args.weights_of(bag)[first + i];
+            weights[offsets[bag] + i] = args.weights_of(place)[first + i];
           }
         }
       }

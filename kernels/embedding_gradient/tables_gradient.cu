@@ -5,6 +5,7 @@
 #include "embedding_gradient/tables_borders.cuh"
 #include "embedding_gradient/tables_places.hpp"
 #include "embedding_gradient/tables_sums.cuh"
+#include "ids/bag_offsets.cuh"
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,78 @@ __global__ void __launch_bounds__(kTableSumThreads, 4)
     auto const number = static_cast<unsigned>(i) / static_cast<unsigned>(args.bags.batch);
     auto const bag = i - number * args.bags.batch;
     tell_places<Id, Row>(args, args.bags.tables[number], has_default_ids, number, bag);
+  }
+}
+
+constexpr int kLanesOfPlaces = 8;  ///< threads that describe the positions of one bag
+
+/// Returns whether bags are so long that several threads describe one. Weights in a divisor are
+/// added one after the other, which one thread does.
+[[nodiscard]] bool has_long_bags(TablePlacesArgs const& args, std::int64_t all_bags) {
+  bool const adds_weights =
+      args.factors != nullptr && args.bags.weights != nullptr && args.bags.plan->has_divisors;
+  return !adds_weights && args.bags.capacity / all_bags >= kLanesOfPlaces / 2;
+}
+
+// Describes the positions as tell_places() does, with kLanesOfPlaces threads per bag: neighbouring
+// lanes have neighbouring positions, and each compares the bag with other offsets.
+template <class Id, class Row>
+__global__ void __launch_bounds__(kTableSumThreads)
+    tell_places_by_lanes_kernel(TablePlacesArgs const args,
+                                bool has_default_ids,
+                                std::int64_t all_bags) {
+  auto const& bags = args.bags;
+  int const lane = static_cast<int>(threadIdx.x) % kLanesOfPlaces;
+  auto const i = grid_thread() / kLanesOfPlaces;
+  bool const is_bag = i < all_bags;
+  // A thread without a bag goes on, because lanes of its warp wait for it.
+  auto const number = is_bag ? static_cast<unsigned>(i) / static_cast<unsigned>(bags.batch) : 0U;
+  auto const bag = is_bag ? i - number * bags.batch : 0;
+  auto const& table = bags.tables[number];
+  bool const exists = is_bag && bag < existing_bags(bags);
+  PlaceRange places{0, 0};
+  if (bags.offsets != nullptr) {
+    places =
+        places_by_lanes(offsets_of<Id>(bags), i, exists, lane, kLanesOfPlaces, IdReport{}, false);
+  } else if (exists) {
+    places = places_of<Id>(bags, table, number, bag);
+  }
+  auto* const rows = static_cast<Row*>(args.rows);
+  auto const first_row = args.first_rows[number];
+  auto const table_rows = table.rows;
+  auto const bag_of_all = static_cast<std::int32_t>(i);
+  int valid = 0;
+  for (auto place = places.begin + lane; place < places.end; place += kLanesOfPlaces) {
+    auto const id = static_cast<std::int64_t>(static_cast<Id const*>(bags.ids)[place]);
+    bool const is_valid = is_in_range(id, table_rows);
+    rows[place] = static_cast<Row>(is_valid ? first_row + id : -1);
+    args.bags_of_places[place] = bag_of_all;
+    valid += is_valid ? 1 : 0;
+  }
+#pragma unroll
+  for (int other = kLanesOfPlaces / 2; other > 0; other /= 2) {
+    valid += __shfl_xor_sync(kAllLanes, valid, other);
+  }
+  PoolingDivisor divisor;
+  divisor.valid = valid;
+  if (args.factors != nullptr) {
+    float const by = divides(table.pooling) ? divisor.get(table.pooling, false) : 1.0F;
+    for (auto place = places.begin + lane; place < places.end; place += kLanesOfPlaces) {
+      float const weight = bags.weights != nullptr ? bags.weights[place] : 1.0F;
+      args.factors[place] = by == 0.0F ? 0.0F : factor_from(weight, by);
+      if (by == 0.0F) {
+        rows[place] = -1;  // with a factor of 0, an infinite gradient would give NaN
+      }
+    }
+  }
+  if (has_default_ids && is_bag && lane == 0) {
+    auto const place = bags.capacity + bag_of_all;
+    bool const has_row = exists && valid == 0 && is_in_range(table.default_id, table_rows);
+    rows[place] = static_cast<Row>(has_row ? first_row + table.default_id : -1);
+    args.bags_of_places[place] = bag_of_all;
+    if (args.factors != nullptr) {
+      args.factors[place] = 1.0F;
+    }
   }
 }
 
@@ -71,7 +144,15 @@ void embedding_tables_places(CudaStream stream, TablePlacesArgs const& args) {
   if (all_bags == 0) {
     return;
   }
+  bool const by_lanes = has_long_bags(args, all_bags);
   with_place_types(args, [&]<class Id, class Row>(Id, Row) {
+    if (by_lanes) {
+      tell_places_by_lanes_kernel<Id, Row>
+          <<<grid_for(all_bags, kTableSumThreads / kLanesOfPlaces), kTableSumThreads, 0, stream>>>(
+              args, plan.has_default_ids, all_bags);
+      check_launch("embedding_tables_places");
+      return;
+    }
     tell_places_kernel<Id, Row>
         <<<grid_for(all_bags, kTableSumThreads), kTableSumThreads, 0, stream>>>(
             args, plan.has_default_ids, all_bags);

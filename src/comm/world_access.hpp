@@ -42,6 +42,10 @@ struct WorldAccess {
   [[nodiscard]] static std::shared_ptr<ProcessStore> const& processes(World const& world) noexcept {
     return world.processes_;
   }
+  /// Returns the ranks of the world, if split() has made it; otherwise null.
+  [[nodiscard]] static std::shared_ptr<Group const> const& group(World const& world) noexcept {
+    return world.group_;
+  }
 };
 
 }  // namespace msstream::comm::detail

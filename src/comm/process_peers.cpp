@@ -43,9 +43,8 @@ class ProcessPeers final : public PeersOfProcesses {
         server_(rank_in_group(group_, 0)),
         timeout_(timeout),
         process_(std::move(process)),
-        prefix_(fmt::format("{}/{}/",
-                            key_of(group_, name),
-                            process_->next_generation(key_of(group_, name)))) {
+        prefix_(fmt::format(
+            "{}/{}/", key_of(group_, name), process_->next_generation(key_of(group_, name)))) {
     set(fmt::format("made/{}", rank_), "");
     auto const constructor = fmt::format("{}, in which rank {} waits at {}:{}",
                                          entry_of(name),

@@ -38,6 +38,13 @@ int rank_in_group(SharedGroup const& group, int rank_in_whole) {
   return found == group->members.end() ? -1 : static_cast<int>(found - group->members.begin());
 }
 
+World WorldAccess::in_group(World world, int rank, SharedGroup group) {
+  world.rank_ = rank;
+  world.size_ = static_cast<int>(group->members.size());
+  world.group_ = std::move(group);
+  return world;
+}
+
 std::string key_of(SharedGroup const& group, std::string const& name) {
   return group == nullptr ? name : group->id + name;
 }
@@ -185,8 +192,7 @@ std::optional<World> World::split(std::optional<int> color,
     peers = make_thread_peers(std::move(place), rank_, options.timeout);
   } else {
     result.processes_ = store_of_this_process(*this, kSplitName, options.timeout);
-    peers =
-        make_process_peers(result.processes_, *this, kSplitName, options.timeout, called_at);
+    peers = make_process_peers(result.processes_, *this, kSplitName, options.timeout, called_at);
   }
   auto const choices = exchanged(*peers, own);
   for (std::size_t rank = 0; rank < choices.size(); ++rank) {
@@ -195,11 +201,9 @@ std::optional<World> World::split(std::optional<int> color,
   if (!color) {
     return std::nullopt;
   }
-  auto const group = std::make_shared<Group const>(group_of(choices, rank_, group_));
-  result.rank_ = rank_in_group(group, rank_in_whole(group_, rank_));
-  result.size_ = static_cast<int>(group->members.size());
-  result.group_ = group;
-  return result;
+  auto group = std::make_shared<Group const>(group_of(choices, rank_, group_));
+  int const rank = rank_in_group(group, rank_in_whole(group_, rank_));
+  return WorldAccess::in_group(std::move(result), rank, std::move(group));
 }
 
 World World::split(int color, SplitOptions const& options, std::source_location called_at) const {

@@ -21,12 +21,12 @@ namespace msstream::comm {
 namespace detail {
 
 std::shared_ptr<MeetingPlace> ThreadWorld::open_place(std::string const& name,
-                                                     SharedGroup const& group) {
+                                                      SharedGroup const& group) {
   auto const key = key_of(group, name);
   std::erase_if(places_, [](auto const& place) { return place.expired(); });
   for (auto const& known : places_) {
-    if (auto place = known.lock(); place != nullptr && place->is_open() &&
-                                   key_of(place->group(), place->name()) == key) {
+    if (auto place = known.lock();
+        place != nullptr && place->is_open() && key_of(place->group(), place->name()) == key) {
       return place;
     }
   }

@@ -185,10 +185,9 @@ std::string to_string(World const& world) {
   return fmt::format("rank {} of {} ({}{}, local rank {})",
                      world.rank(),
                      world.size(),
-                     group == nullptr
-                         ? std::string()
-                         : fmt::format("rank {} of the whole world, ",
-                                       detail::rank_in_whole(group, world.rank())),
+                     group == nullptr ? std::string()
+                                      : fmt::format("rank {} of the whole world, ",
+                                                    detail::rank_in_whole(group, world.rank())),
                      name_of(world.launch()),
                      world.local_rank());
 }

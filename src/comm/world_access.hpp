@@ -33,6 +33,8 @@ struct WorldAccess {
     world.processes_ = std::move(processes);
     return world;
   }
+  /// Returns the world of a group of the ranks, in which the rank has another number.
+  [[nodiscard]] static World in_group(World world, int rank, std::shared_ptr<Group const> group);
   /// Returns what the ranks share if they are threads of this process; otherwise null.
   [[nodiscard]] static std::shared_ptr<ThreadWorld> const& threads(World const& world) noexcept {
     return world.threads_;

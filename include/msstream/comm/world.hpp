@@ -30,8 +30,7 @@ struct WorldAccess;
 /// collective within the timeout. The message names the rank, the collective and its line.
 class PeerLost : public std::runtime_error {
  public:
-  PeerLost(int lost_rank, std::string const& message)
-      : PeerLost(lost_rank, lost_rank, message) {}
+  PeerLost(int lost_rank, std::string const& message) : PeerLost(lost_rank, lost_rank, message) {}
   PeerLost(int lost_rank, int lost_rank_in_whole, std::string const& message)
       : std::runtime_error(message), rank_(lost_rank), rank_in_whole_(lost_rank_in_whole) {}
 
@@ -90,10 +89,9 @@ class World {
   /// Blocks the host until all ranks of this world have called it; they call it equally often, and
   /// in the same order. Throws PeerLost if one does not within the timeout, and
   /// std::invalid_argument on all ranks if a color is negative.
-  [[nodiscard]] World split(
-      int color,
-      SplitOptions const& options = {},
-      std::source_location called_at = std::source_location::current()) const;
+  [[nodiscard]] World split(int color,
+                            SplitOptions const& options = {},
+                            std::source_location called_at = std::source_location::current()) const;
   /// Like split(int). A rank whose color is std::nullopt takes part in the call, and gets no world.
   [[nodiscard]] std::optional<World> split(
       std::optional<int> color,
@@ -123,8 +121,8 @@ using msstream::operator<<;
 
 /// Calls `function(world)` for each of `ranks` ranks at once, each on a thread of its own, and
 /// waits until all have returned. If a rank throws, all communicators of which it is a rank fail at
-/// once with PeerLost, and run_as_threads() throws a PeerLost that names the rank that threw first; its
-/// nested exception (std::rethrow_if_nested()) is the exception of that rank. Throws
+/// once with PeerLost, and run_as_threads() throws a PeerLost that names the rank that threw first;
+/// its nested exception (std::rethrow_if_nested()) is the exception of that rank. Throws
 /// std::invalid_argument if `ranks` is not within 1 to 1,024.
 void run_as_threads(int ranks, std::function<void(World const&)> const& function);
 

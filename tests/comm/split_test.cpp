@@ -3,7 +3,7 @@
 #include "base/message_of.hpp"
 #include "comm/ranks.hpp"
 
-#include <msstream/step/captured_step.hpp>
+#include <msstream/msstream.hpp>
 
 #include <gmock/gmock.h>
 

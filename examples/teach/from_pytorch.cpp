@@ -318,7 +318,8 @@ void around_a_model(ms::Device<> const& device) {
 
   ms::GradientTape tape(device);
   ms::NonFiniteLocator const locator(tape);
-  ms::comm::Communicator<> const ranks(device, ms::comm::World());
+  ms::comm::World const world;
+  ms::comm::Communicator<> const ranks(device, world.split(0));
   ms::DataParallel<> const parallel(params, ranks);
   parallel.backward(tape, ms::ops::mean(tape, ms::ops::matmul(tape, x, weight)));
   locator.require_finite();

@@ -117,10 +117,11 @@ class CommunicatorsOfDevice {
                                  {process->store().own_address(), process->host()},
                                  options.timeout);
     }
+    auto const group = threads != nullptr ? WorldAccess::group(world) : nullptr;
     if (threads == nullptr) {
       threads = std::make_shared<ThreadWorld>(1);
     }
-    auto place = threads->join(world.rank(), options.name, options.timeout, made_at);
+    auto place = threads->join(world.rank(), options.name, options.timeout, made_at, group);
     return make_host_threads(runtime, std::move(place), world.rank(), options.timeout);
   }
   if (world.size() == 1) {
@@ -133,7 +134,8 @@ class CommunicatorsOfDevice {
     auto peers =
         WorldAccess::threads(world) != nullptr
             ? make_thread_peers(
-                  WorldAccess::threads(world)->join(world.rank(), name, timeout, made_at),
+                  WorldAccess::threads(world)->join(
+                      world.rank(), name, timeout, made_at, WorldAccess::group(world)),
                   world.rank(),
                   timeout)
             : make_process_peers(

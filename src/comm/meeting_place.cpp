@@ -15,15 +15,17 @@
 
 namespace msstream::comm::detail {
 
-MeetingPlace::MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name)
+MeetingPlace::MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name, SharedGroup group)
     : world_(std::move(world)),
       name_(std::move(name)),
-      seats_(static_cast<std::size_t>(world_->size())),
-      announcements_(world_->size()) {}
+      group_(std::move(group)),
+      seats_(group_ == nullptr ? static_cast<std::size_t>(world_->size())
+                               : group_->members.size()),
+      announcements_(static_cast<int>(seats_.size())) {}
 MeetingPlace::~MeetingPlace() = default;
 
 int MeetingPlace::size() const noexcept {
-  return world_->size();
+  return static_cast<int>(seats_.size());
 }
 
 bool MeetingPlace::is_open() const {
@@ -160,7 +162,7 @@ void MeetingPlace::fail_by_timeout(int rank, Part const& part, std::chrono::nano
   }
   // A rank that waits elsewhere is not the one that keeps the others waiting.
   auto const first = std::find_if(absent.begin(), absent.end(), [&](int other) {
-    return world_->whereabouts(other, *this).empty();
+    return world_->whereabouts(rank_in_whole(group_, other), *this).empty();
   });
   int const lost_rank = first != absent.end() ? *first : absent.front();
   auto why = fmt::format("it did not come within {} to {}, in which rank {} waits",
@@ -169,8 +171,9 @@ void MeetingPlace::fail_by_timeout(int rank, Part const& part, std::chrono::nano
                          rank);
   for (int const other : absent) {
     auto const& seat = seats_[static_cast<std::size_t>(other)];
-    auto const elsewhere = seat.waits_in != nullptr ? to_string(*seat.waits_in) + " of this one"
-                                                    : world_->whereabouts(other, *this);
+    auto const elsewhere = seat.waits_in != nullptr
+                               ? to_string(*seat.waits_in) + " of this one"
+                               : world_->whereabouts(rank_in_whole(group_, other), *this);
     why += fmt::format("; rank {}: {}, the latest here {}",
                        other,
                        elsewhere.empty() ? std::string("not waiting") : "waits in " + elsewhere,
@@ -238,19 +241,22 @@ void MeetingPlace::rethrow_failure(int rank, Part const* issued) const {
   }
   std::lock_guard const guard(world_->mutex_);
   if (failure_->lost_rank < 0) {
-    throw CollectiveError(fmt::format("communicator '{}': {}", name_, failure_->why));
+    throw CollectiveError(fmt::format("{}: {}", title_of(group_, name_), failure_->why));
   }
   auto missed = failure_->missed[static_cast<std::size_t>(rank)];
   if (missed.empty() && issued != nullptr) {
     missed = to_string(*issued);
   }
-  throw PeerLost(failure_->lost_rank,
-                 fmt::format("communicator '{}', rank {} of {}{}: rank {} is lost: {}",
-                             name_,
+  auto const lost_rank = failure_->lost_rank;
+  auto const in_whole = rank_in_whole(group_, lost_rank);
+  throw PeerLost(lost_rank,
+                 in_whole,
+                 fmt::format("{}, rank {} of {}{}: {} is lost: {}",
+                             title_of(group_, name_),
                              rank,
                              size(),
                              missed.empty() ? "" : ", in " + missed,
-                             failure_->lost_rank,
+                             text_of_rank(group_, lost_rank, in_whole),
                              failure_->why));
 }
 

@@ -3,6 +3,7 @@
 
 #include "comm/announcements.hpp"
 #include "comm/collective.hpp"
+#include "comm/group.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -21,12 +22,6 @@ namespace msstream::comm::detail {
 
 class ThreadWorld;
 
-/// The loss of a rank, and why.
-struct Loss {
-  int rank;
-  std::string why;
-};
-
 /// The parts of a collective, by rank; null for ranks that do not take part.
 using Parts = std::span<Part const* const>;
 
@@ -41,12 +36,14 @@ using Parts = std::span<Part const* const>;
 /// and what they wrote then is visible to it afterwards.
 class MeetingPlace {
  public:
-  MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name);
+  /// `group` are the ranks that meet; null for all of the world.
+  MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name, SharedGroup group = nullptr);
   ~MeetingPlace();
   MeetingPlace(MeetingPlace const&) = delete;
   MeetingPlace& operator=(MeetingPlace const&) = delete;
 
   [[nodiscard]] std::string const& name() const noexcept { return name_; }
+  [[nodiscard]] SharedGroup const& group() const noexcept { return group_; }
   [[nodiscard]] int size() const noexcept;
 
   /// Waits until all ranks that the collective needs have come to it, then calls `carry_out(parts)`
@@ -148,7 +145,8 @@ class MeetingPlace {
 
   std::shared_ptr<ThreadWorld> world_;
   std::string const name_;
-  std::vector<Seat> seats_;
+  SharedGroup const group_;
+  std::vector<Seat> seats_;  ///< by rank in the group
   /// The announcements of collectives of all ranks, until the first event that concerns the order
   /// of the ranks: a collective between two, a rank that leaves, or a failure.
   Announcements announcements_;

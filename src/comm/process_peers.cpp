@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "comm/group.hpp"
 #include "comm/peers.hpp"
 #include "comm/process_store.hpp"
 #include "comm/timeout.hpp"
+#include "comm/world_access.hpp"
 
 #include <msstream/comm/communicator.hpp>
 #include <msstream/comm/world.hpp>
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -36,16 +39,18 @@ class ProcessPeers final : public PeersOfProcesses {
         rank_(world.rank()),
         size_(world.size()),
         name_(name),
+        group_(WorldAccess::group(world)),
+        server_(rank_in_group(group_, 0)),
         timeout_(timeout),
         process_(std::move(process)),
-        prefix_(fmt::format("{}/{}/", name, process_->next_generation(name))) {
+        prefix_(fmt::format(
+            "{}/{}/", key_of(group_, name), process_->next_generation(key_of(group_, name)))) {
     set(fmt::format("made/{}", rank_), "");
-    auto const constructor = fmt::format(
-        "the constructor of the communicator, in which rank {} "
-        "waits at {}:{}",
-        rank_,
-        made_at.file_name(),
-        made_at.line());
+    auto const constructor = fmt::format("{}, in which rank {} waits at {}:{}",
+                                         entry_of(name),
+                                         rank_,
+                                         made_at.file_name(),
+                                         made_at.line());
     for (int other = 0; other < size_; ++other) {
       static_cast<void>(await(fmt::format("made/{}", other), other, constructor));
     }
@@ -108,13 +113,14 @@ class ProcessPeers final : public PeersOfProcesses {
       }
       looks_without_store_ = 0;
     } catch (std::runtime_error const& error) {
-      // Rank 0, which serves the store, may have ended before this one. A transport that finds left
-      // ranks notices if it is needed.
+      // The rank that serves the store may have ended before this one. A transport that finds left
+      // ranks notices if it is needed. A group of other ranks goes on.
       constexpr int kLooks = 3;
-      bool const is_needed = is_in_flight && left_ranks_ == LeftRanks::found_by_looking;
+      bool const is_needed =
+          is_in_flight && server_ >= 0 && left_ranks_ == LeftRanks::found_by_looking;
       looks_without_store_ = is_needed ? looks_without_store_ + 1 : 0;
       if (looks_without_store_ == kLooks) {
-        fail(0, error.what());
+        fail(server_, error.what());
       }
     }
   }
@@ -177,20 +183,26 @@ class ProcessPeers final : public PeersOfProcesses {
       return;
     }
     std::lock_guard const guard(mutex_);
-    if (lost_rank_ < 0) {
-      throw CollectiveError(fmt::format("communicator '{}': {}", name_, why_));
+    if (lost_rank_ == -1) {
+      throw CollectiveError(fmt::format("{}: {}", title_of(group_, name_), why_));
     }
-    throw PeerLost(lost_rank_,
-                   fmt::format("communicator '{}', rank {} of {}{}: rank {} is lost: {}",
-                               name_,
+    auto const in_whole = lost_rank_ == kServer ? 0 : rank_in_whole(group_, lost_rank_);
+    auto const lost_rank = lost_rank_ == kServer ? server_ : lost_rank_;
+    throw PeerLost(lost_rank,
+                   in_whole,
+                   fmt::format("{}, rank {} of {}{}: {} is lost: {}",
+                               title_of(group_, name_),
                                rank_,
                                size_,
                                issued != nullptr ? ", in " + to_string(*issued) : "",
-                               lost_rank_,
+                               text_of_rank(group_, lost_rank, in_whole),
                                why_));
   }
 
  private:
+  /// In place of a lost rank: the one that serves the store, which may be of another group.
+  static constexpr int kServer = -2;
+
   void set(std::string const& key, std::string const& value) {
     process_->store().set(prefix_ + key, value);
   }
@@ -231,7 +243,7 @@ class ProcessPeers final : public PeersOfProcesses {
     } catch (PeerLost const&) {
       throw;
     } catch (std::runtime_error const& error) {
-      fail(0, error.what());
+      fail(kServer, error.what());
       rethrow_failure(nullptr);
       throw;
     }
@@ -241,8 +253,8 @@ class ProcessPeers final : public PeersOfProcesses {
   [[nodiscard]] std::string told_by(int rank) {
     try {
       return get(fmt::format("flight/{}", rank)).value_or("0 none");
-    } catch (std::runtime_error const&) {  // rank 0, which serves the store, has ended
-      return rank == 0 ? "0 unknown" : "1 unknown";
+    } catch (std::runtime_error const&) {  // the rank that serves the store has ended
+      return rank == server_ ? "0 unknown" : "1 unknown";
     }
   }
   /// Returns the number and text of the latest collective that this rank has issued.
@@ -268,10 +280,15 @@ class ProcessPeers final : public PeersOfProcesses {
       look_at_gone(*gone);
     }
   }
-  /// Fails if the rank whose process is gone has not ended its communicator before.
+  /// Fails if a rank whose process is gone has not ended its communicator before. `gone` has ranks
+  /// of the whole world.
   void look_at_gone(std::string const& gone) {
-    if (!get("left/" + gone)) {
-      lose(rank_of(gone), "its process has ended");
+    std::istringstream ranks(gone);
+    for (int in_whole = 0; ranks >> in_whole;) {
+      int const rank = rank_in_group(group_, in_whole);
+      if (rank >= 0 && !get(fmt::format("left/{}", rank))) {
+        lose(rank, "its process has ended");
+      }
     }
   }
 
@@ -298,6 +315,8 @@ class ProcessPeers final : public PeersOfProcesses {
   int const rank_;
   int const size_;
   std::string const name_;
+  SharedGroup const group_;
+  int const server_;  ///< the rank that serves the store; -1 if it is not of the group
   std::chrono::nanoseconds const timeout_;
   std::shared_ptr<ProcessStore> const process_;
   std::string const prefix_;  ///< of the keys of this communicator
@@ -336,8 +355,8 @@ std::shared_ptr<ProcessStore> store_of_this_process(World const& world,
     return ProcessStore::of_this_process(world, timeout);
   } catch (std::runtime_error const& error) {
     throw PeerLost(0,
-                   fmt::format("communicator '{}', rank {} of {}: rank 0 is lost: {}",
-                               name,
+                   fmt::format("{}, rank {} of {}: rank 0 is lost: {}",
+                               title_of(nullptr, name),
                                world.rank(),
                                world.size(),
                                error.what()));

@@ -110,7 +110,8 @@ class TcpStoreServer::Connections {
 
   void end(std::size_t i) {
     if (!clients_[i].rank.empty()) {
-      values_.try_emplace(kGone, clients_[i].rank);
+      auto& gone = values_[kGone];
+      gone += (gone.empty() ? "" : " ") + clients_[i].rank;
     }
     clients_.erase(clients_.begin() + static_cast<std::ptrdiff_t>(i));
   }

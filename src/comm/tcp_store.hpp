@@ -25,8 +25,8 @@ struct StoreAddress {
 
 /// The texts that processes share by their keys, served over TCP by the process of rank 0.
 ///
-/// If a client's connection ends without a farewell, its process is gone: the server then stores
-/// the client's rank under kGone, unless another one is there.
+/// If a client's connection ends without a farewell, its process is gone: the server then adds the
+/// client's rank to those under kGone, which a space divides.
 class TcpStoreServer {
  public:
   /// Listens on all addresses of the machine. Port 0 stands for any that is free. Throws

@@ -20,36 +20,50 @@
 namespace msstream::comm {
 namespace detail {
 
-std::shared_ptr<MeetingPlace> ThreadWorld::open_place(std::string const& name) {
+std::shared_ptr<MeetingPlace> ThreadWorld::open_place(std::string const& name,
+                                                      SharedGroup const& group) {
+  auto const key = key_of(group, name);
   std::erase_if(places_, [](auto const& place) { return place.expired(); });
   for (auto const& known : places_) {
-    if (auto place = known.lock(); place != nullptr && place->name() == name && place->is_open()) {
+    if (auto place = known.lock();
+        place != nullptr && place->is_open() && key_of(place->group(), place->name()) == key) {
       return place;
     }
   }
-  auto place = std::make_shared<MeetingPlace>(shared_from_this(), name);
+  auto place = std::make_shared<MeetingPlace>(shared_from_this(), name, group);
   places_.push_back(place);
-  if (lost_) {
-    place->fail(lost_->rank, lost_->why);
+  for (auto const& loss : losses_) {
+    fail_by(loss, *place);
   }
   return place;
+}
+
+void ThreadWorld::fail_by(Loss const& loss, MeetingPlace& place) {
+  int const rank = rank_in_group(place.group(), loss.rank);
+  if (rank < 0) {
+    return;
+  }
+  int const blamed = rank_in_group(place.group(), loss.blamed);
+  place.fail(blamed < 0 ? rank : blamed, loss.why);
 }
 
 std::shared_ptr<MeetingPlace> ThreadWorld::join(int rank,
                                                 std::string const& name,
                                                 std::chrono::nanoseconds timeout,
-                                                std::source_location made_at) {
+                                                std::source_location made_at,
+                                                SharedGroup const& group) {
   std::shared_ptr<MeetingPlace> place;
   {
     std::unique_lock lock(mutex_);
-    place = open_place(name);
+    place = open_place(name, group);
     auto& seat = place->seats_[static_cast<std::size_t>(rank)];
     if (seat.has_joined) {
       throw std::logic_error(
-          fmt::format("communicator '{}': rank {} makes it at {}:{}, and waits for the others in "
-                      "its constructor at {}:{} already",
-                      name,
+          fmt::format("{}: rank {} is in {} at {}:{}, and waits for the others in it at {}:{} "
+                      "already",
+                      title_of(group, name),
                       rank,
+                      entry_of(name),
                       made_at.file_name(),
                       made_at.line(),
                       seat.made_at.file_name(),
@@ -58,6 +72,7 @@ std::shared_ptr<MeetingPlace> ThreadWorld::join(int rank,
     seat.has_joined = true;
     seat.made_at = made_at;
     place->changed_.notify_all();
+    int const size = place->size();
     auto const absentee = [&] {
       return static_cast<int>(std::find_if(place->seats_.begin(),
                                            place->seats_.end(),
@@ -66,24 +81,24 @@ std::shared_ptr<MeetingPlace> ThreadWorld::join(int rank,
     };
     auto const fail_for_want_of = [&](int absent, std::string_view why) {
       place->fail(absent,
-                  fmt::format("{} to the constructor of the communicator, in which rank {} waits "
-                              "at {}:{}",
+                  fmt::format("{} to {}, in which rank {} waits at {}:{}",
                               why,
+                              entry_of(name),
                               rank,
                               made_at.file_name(),
                               made_at.line()));
     };
     bool const in_time = place->changed_.wait_until(lock, deadline_after(timeout), [&] {
       int const absent = absentee();
-      if (absent < size_ && returned_[static_cast<std::size_t>(absent)]) {
+      if (absent < size && returned_[static_cast<std::size_t>(rank_in_whole(group, absent))]) {
         fail_for_want_of(absent, "its function has returned, and it did not come");
       }
-      return absent == size_ || place->failure_.has_value();
+      return absent == size || place->failure_.has_value();
     });
     if (!in_time) {
       fail_for_want_of(absentee(), "it did not come within " + timeout_text(timeout));
     }
-    if (absentee() == size_) {
+    if (absentee() == size) {
       return place;  // if it has failed meanwhile, the first collective tells
     }
   }
@@ -91,15 +106,12 @@ std::shared_ptr<MeetingPlace> ThreadWorld::join(int rank,
   return place;
 }
 
-void ThreadWorld::lose(int rank, std::string const& why) {
+void ThreadWorld::lose(int rank, int blamed, std::string const& why) {
   std::lock_guard const guard(mutex_);
-  if (lost_) {
-    return;
-  }
-  lost_ = Loss{rank, why};
+  losses_.push_back({rank, blamed, why});
   for (auto const& known : places_) {
     if (auto const place = known.lock()) {
-      place->fail(rank, why);
+      fail_by(losses_.back(), *place);
     }
   }
 }
@@ -116,7 +128,7 @@ void ThreadWorld::note_return(int rank) {
 
 int ThreadWorld::first_lost() {
   std::lock_guard const guard(mutex_);
-  return lost_ ? lost_->rank : -1;
+  return losses_.empty() ? -1 : losses_.front().blamed;
 }
 
 std::string ThreadWorld::whereabouts(int rank, MeetingPlace const& but) const {
@@ -125,10 +137,15 @@ std::string ThreadWorld::whereabouts(int rank, MeetingPlace const& but) const {
     if (place == nullptr || place.get() == &but) {
       continue;
     }
+    int const in_group = rank_in_group(place->group(), rank);
+    if (in_group < 0) {
+      continue;
+    }
     place->settle();
-    auto const& seat = place->seats_[static_cast<std::size_t>(rank)];
+    auto const& seat = place->seats_[static_cast<std::size_t>(in_group)];
     if (seat.waits_in != nullptr && seat.meeting == nullptr) {
-      return fmt::format("{} of communicator '{}'", to_string(*seat.waits_in), place->name());
+      return fmt::format(
+          "{} of {}", to_string(*seat.waits_in), title_of(place->group(), place->name()));
     }
   }
   return {};
@@ -146,12 +163,13 @@ namespace {
   }
 }
 
-/// Returns the rank that a failure blames: another one if the failure is a PeerLost.
+/// Returns the rank of the whole world that a failure blames: another one if the failure is a
+/// PeerLost.
 [[nodiscard]] int blamed_by(int rank, std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (PeerLost const& error) {
-    return error.rank();
+    return error.rank_in_whole();
   } catch (...) {
     return rank;
   }
@@ -202,7 +220,8 @@ void run_as_threads(int ranks, std::function<void(World const&)> const& function
           auto& failure = failures[static_cast<std::size_t>(rank)];
           failure = std::current_exception();
           int const blamed = detail::blamed_by(rank, failure);
-          shared->lose(blamed, (blamed == rank ? "it threw: " : "") + detail::message_of(failure));
+          shared->lose(
+              rank, blamed, (blamed == rank ? "it threw: " : "") + detail::message_of(failure));
         }
         shared->note_return(rank);
       };
@@ -210,7 +229,7 @@ void run_as_threads(int ranks, std::function<void(World const&)> const& function
         threads.push_back(
             msstream::detail::start_thread<std::jthread>("a rank of run_as_threads", run));
       } catch (...) {
-        shared->lose(rank, "its thread cannot be started");
+        shared->lose(rank, rank, "its thread cannot be started");
         failures[static_cast<std::size_t>(rank)] = std::current_exception();
         break;
       }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/environment.hpp"
+#include "comm/group.hpp"
 #include "comm/world_access.hpp"
 
 #include <msstream/base/detail/env.hpp>
@@ -180,9 +181,13 @@ std::string_view name_of(World::Launch launch) {
 }
 
 std::string to_string(World const& world) {
-  return fmt::format("rank {} of {} ({}, local rank {})",
+  auto const& group = detail::WorldAccess::group(world);
+  return fmt::format("rank {} of {} ({}{}, local rank {})",
                      world.rank(),
                      world.size(),
+                     group == nullptr ? std::string()
+                                      : fmt::format("rank {} of the whole world, ",
+                                                    detail::rank_in_whole(group, world.rank())),
                      name_of(world.launch()),
                      world.local_rank());
 }

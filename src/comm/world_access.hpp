@@ -33,6 +33,8 @@ struct WorldAccess {
     world.processes_ = std::move(processes);
     return world;
   }
+  /// Returns the world of a group of the ranks, in which the rank has another number.
+  [[nodiscard]] static World in_group(World world, int rank, std::shared_ptr<Group const> group);
   /// Returns what the ranks share if they are threads of this process; otherwise null.
   [[nodiscard]] static std::shared_ptr<ThreadWorld> const& threads(World const& world) noexcept {
     return world.threads_;
@@ -41,6 +43,10 @@ struct WorldAccess {
   /// already; otherwise null.
   [[nodiscard]] static std::shared_ptr<ProcessStore> const& processes(World const& world) noexcept {
     return world.processes_;
+  }
+  /// Returns the ranks of the world, if split() has made it; otherwise null.
+  [[nodiscard]] static std::shared_ptr<Group const> const& group(World const& world) noexcept {
+    return world.group_;
   }
 };
 

@@ -17,6 +17,8 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -240,6 +242,80 @@ void lose_one_that_refuses(Rank<Host> const& on) {
   on.device.synchronize(barrier(until_all_are_told));
 }
 
+/// A member of the group of a color.
+[[nodiscard]] Rank<Host> member(Rank<Host> const& on, int color, std::string const& name) {
+  auto const world = on.world.split(color);
+  return {world, on.device, comm::Communicator<Host>(on.device, world, {.name = name})};
+}
+void expect_sums(Rank<Host> const& on) {
+  for (int i = 0; i < 20; ++i) {
+    auto const x = on.tensor(std::vector<float>{1});
+    all_reduce(on.communicator, x);
+    EXPECT_EQ(to_host(x)[0], static_cast<float>(on.size()));
+  }
+}
+
+void split_the_world(Rank<Host> const& on) {
+  auto const inside = member(on, on.rank() / 2, "own");
+  auto const between = member(on, on.rank() % 2, "own");
+  auto const own = member(inside, inside.rank(), "own");
+  expect_sums(inside);
+  expect_sums(between);
+  expect_sums(on);
+  expect_sums(own);
+  Bits const outputs = outputs_of(inside);
+  std::vector<Bits> expected(2);
+  on_ranks<Host>(2, [&](Rank<Host> const& thread) {
+    expected[static_cast<std::size_t>(thread.rank())] = outputs_of(thread);
+  });
+  EXPECT_EQ(outputs, expected[static_cast<std::size_t>(inside.rank())]);
+  auto const last = on.world.split(on.rank() == 3 ? std::optional(0) : std::optional<int>());
+  EXPECT_EQ(last.has_value(), on.rank() == 3);
+  EXPECT_THAT(message_of<std::invalid_argument>(
+                  [&] { static_cast<void>(on.world.split(on.rank() == 2 ? -5 : 0)); }),
+              HasSubstr("rank 2 has a color of -5"));
+  on.device.synchronize(barrier(on.communicator));
+}
+
+/// Calls collectives until the communicator is the one whose failure is told, which any wait for
+/// the device may do for another one. Returns the message.
+[[nodiscard]] std::string loss_told(Rank<Host> const& on) {
+  for (;;) {
+    try {
+      all_reduce(on.communicator, on.tensor(std::vector<float>{1}));
+      on.communicator.synchronize();
+    } catch (PeerLost const& error) {
+      std::string const message = error.what();
+      if (message.starts_with("communicator '" + on.communicator.name() + "'")) {
+        return message;
+      }
+    }
+  }
+}
+
+/// A process ends. Its groups fail, the other ones go on, also without the one that serves the
+/// store.
+void lose_a_rank_of_a_group(Rank<Host> const& on, int dying) {
+  auto const inside = member(on, on.rank() / 2, "inside");
+  on.device.synchronize(barrier(on.communicator));
+  if (on.rank() == dying) {
+    ::_exit(0);
+  }
+  if (on.rank() / 2 == dying / 2) {
+    EXPECT_THAT(loss_told(inside),
+                AllOf(HasSubstr(dying < 2 ? "of ranks 0, 1 of the whole world"
+                                          : "of ranks 2, 3 of the whole world"),
+                      HasSubstr(fmt::format("rank {} ({} of the whole world) is lost: its process "
+                                            "has ended",
+                                            dying % 2,
+                                            dying))));
+  }
+  EXPECT_THAT(loss_told(on), HasSubstr(fmt::format("rank {} is lost: its process has", dying)));
+  if (on.rank() / 2 != dying / 2) {
+    expect_sums(inside);
+  }
+}
+
 std::map<std::string, std::function<void(Rank<Host> const&)>> const& parts() {
   static std::map<std::string, std::function<void(Rank<Host> const&)>> const made{
       {"bits", have_the_bits_of_threads},
@@ -247,6 +323,9 @@ std::map<std::string, std::function<void(Rank<Host> const&)>> const& parts() {
       {"leaves", lose_one_that_leaves},
       {"does not come", lose_one_that_does_not_come},
       {"refuses", lose_one_that_refuses},
+      {"split", split_the_world},
+      {"of a group dies", [](auto const& on) { lose_a_rank_of_a_group(on, 3); }},
+      {"that serves dies", [](auto const& on) { lose_a_rank_of_a_group(on, 0); }},
       {"differ", find_collectives_that_differ},
       {"counts", find_counts_beyond_the_capacity}};
   return made;
@@ -287,6 +366,15 @@ TEST(HostProcesses, lose_a_process_that_does_not_come) {
 }
 TEST(HostProcesses, lose_a_process_that_refuses) {
   expect_success("refuses", 3);
+}
+TEST(HostProcesses, split_their_world) {
+  expect_success("split", 4);
+}
+TEST(HostProcesses, lose_a_process_of_a_group_while_others_go_on) {
+  expect_success("of a group dies", 4);
+}
+TEST(HostProcesses, lose_the_process_that_serves_while_other_groups_go_on) {
+  expect_success("that serves dies", 4);
 }
 TEST(HostProcesses, find_collectives_that_differ) {
   expect_success("differ", 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
-#include "comm/part.hpp"
+#include "comm/group.hpp"
 #include "comm/peers.hpp"
 #include "comm/process_store.hpp"
 #include "comm/world_access.hpp"
@@ -182,6 +182,15 @@ TEST(TcpStoreTest, a_client_that_ends_without_farewell_is_gone) {
     gone = store.get(TcpStoreServer::kGone);
   }
   EXPECT_EQ(gone, "1");
+  {
+    RawConnection const killed(server.port());
+    killed.send(hello_of('3'));
+    killed.await();
+  }
+  while (gone == "1") {
+    gone = store.get(TcpStoreServer::kGone);
+  }
+  EXPECT_EQ(gone, "1 3");  // others may wait for the second one alone
 }
 
 TEST(TcpStoreTest, a_client_that_sends_something_else_is_cut_off) {
@@ -290,6 +299,40 @@ TEST_F(ProcessPeersTest, the_first_loss_counts_on_all_ranks) {
                 AllOf(HasSubstr("communicator 'world', rank " + std::to_string(peers.rank())),
                       HasSubstr("rank 2 is lost: an exception has ended its communicator")));
   });
+}
+
+TEST_F(ProcessPeersTest, groups_look_for_their_own_ranks_and_need_no_store) {
+  auto const group =
+      std::make_shared<comm::detail::Group const>(comm::detail::Group{"\x1f"
+                                                                      "0.1/",
+                                                                      {2, 1}});
+  auto const join_group = [&](int rank) {
+    auto const whole = group->members[static_cast<std::size_t>(rank)];
+    auto const world = comm::detail::WorldAccess::make(whole, 3, whole, World::Launch::torchrun);
+    return comm::detail::make_process_peers(processes[static_cast<std::size_t>(whole)],
+                                            comm::detail::WorldAccess::in_group(world, rank, group),
+                                            "inside",
+                                            kLong,
+                                            std::source_location::current());
+  };
+  std::shared_ptr<Peers> of_1;
+  std::jthread other([&] { of_1 = join_group(1); });
+  auto const of_2 = join_group(0);
+  other.join();
+  processes[0]->store().set(TcpStoreServer::kGone, "0");
+  of_2->look(true);
+  EXPECT_FALSE(of_2->has_failed());
+  processes[0]->store().set(TcpStoreServer::kGone, "0 1");
+  EXPECT_EQ(loss_of(*of_2, true),
+            std::pair(1,
+                      std::string("communicator 'inside' of ranks 2, 1 of the whole world, rank 0 "
+                                  "of 2: rank 1 (1 of the whole world) is lost: its process has "
+                                  "ended")));
+  processes[0].reset();  // the store ends, which a group without rank 0 survives
+  for (int i = 0; i < 10; ++i) {
+    of_1->look(true);
+  }
+  EXPECT_FALSE(of_1->has_failed());
 }
 
 TEST_F(ProcessPeersTest, a_process_that_dies_is_lost) {

@@ -229,6 +229,7 @@ TYPED_TEST(SplitRanks, collectives_that_differ_in_one_group_leave_the_other_alon
 
 TYPED_TEST(SplitRanks, a_rank_that_throws_is_lost_to_its_groups_alone) {
   std::atomic<int> told{0};
+  std::atomic<int> went_on{0};
   std::atomic<bool> is_known{false};
   auto const run = [&] {
     on_ranks<TypeParam>(4, [&](Rank<TypeParam> const& rank) {
@@ -280,10 +281,12 @@ TYPED_TEST(SplitRanks, a_rank_that_throws_is_lost_to_its_groups_alone) {
         EXPECT_EQ(summed(between, 1), 2);
         EXPECT_EQ(summed(member(rank, between.world, "later"), 1), 2);
       }
+      went_on.fetch_add(1);
     });
   };
   EXPECT_EQ(message_of<PeerLost>(run), "rank 3 of 4 (threads) has failed: the root of it");
   EXPECT_EQ(told.load(), 5);
+  EXPECT_EQ(went_on.load(), 3);
 }
 
 TYPED_TEST(SplitRanks, blame_goes_through_groups_to_the_rank_that_failed_by_itself) {

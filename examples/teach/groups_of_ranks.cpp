@@ -4,6 +4,9 @@
 // torchrun, mpirun or as_processes.sh starts several of this program.
 #include "teach.hpp"
 
+#include <msstream/comm/collectives.hpp>
+#include <msstream/comm/communicator.hpp>
+#include <msstream/comm/world.hpp>
 #include <msstream/msstream.hpp>
 #include <msstream/step/data_parallel.hpp>
 #include <msstream/step/sharded_tables.hpp>

@@ -120,6 +120,42 @@ TEST_F(NcclTest, collectives_call_cuda_as_often_as_nccl_does) {
   });
 }
 
+TEST_F(NcclTest, groups_have_communicators_of_their_own) {
+  ms::comm::run_as_threads(4, [](World const& world) {
+    Device const device;
+    auto const all = communicator(device, world);
+    auto const inside = communicator(device, world.split(world.rank() / 2));
+    auto const between = communicator(device, world.split(world.rank() % 2));
+    auto const tensor = ms::zeros<float>(device, {4});
+    auto const parts = ms::zeros<float>(device, {8});
+    for (int i = 0; i < 3; ++i) {
+      ms::comm::all_reduce(all, tensor);
+      ms::comm::all_gather(inside, tensor, parts);
+      ms::comm::reduce_scatter(between, parts, tensor);
+    }
+    between.synchronize();
+    // A group that fails leaves the others alone.
+    ms::comm::barrier(all);
+    all.synchronize();
+    if (world.rank() == 3) {
+      inside.any().give_up("no such row");
+    } else if (world.rank() == 2) {
+      EXPECT_THAT(message_of([&] {
+                    for (;;) {  // the fake's collectives do not wait for the other ranks
+                      ms::comm::all_gather(inside, tensor, parts);
+                      inside.synchronize();
+                    }
+                  }),
+                  HasSubstr("communicator 'own' of ranks 2, 3 of the whole world, rank 0 of 2"));
+    } else {
+      ms::comm::all_gather(inside, tensor, parts);
+      inside.synchronize();
+    }
+    ms::comm::reduce_scatter(between, parts, tensor);
+    between.synchronize();
+  });
+}
+
 TEST_F(NcclTest, gets_the_blocks_and_the_policy_that_options_choose) {
   ms::comm::run_as_threads(2, [](World const& world) {
     Device const device;

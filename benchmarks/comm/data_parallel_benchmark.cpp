@@ -65,11 +65,12 @@ template <ms::Runtime R, class Build>
 class Training final : public AnyTraining {
  public:
   Training(ms::comm::World const& world, int groups, bool is_captured, Build const& build)
-      : training_({.groups = groups, .captured = is_captured, .precision = ms::MatmulPrecision::tf32},
-                  {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 0.001F},
-                  build,
-                  std::nullopt,
-                  {.world = world}) {}
+      : training_(
+            {.groups = groups, .captured = is_captured, .precision = ms::MatmulPrecision::tf32},
+            {.kind = ms::ops::OptimizerKind::adam, .learning_rate = 0.001F},
+            build,
+            std::nullopt,
+            {.world = world}) {}
 
   void step() override { training_.step(); }
   void wait() override { training_.synchronize(); }

@@ -19,8 +19,7 @@ MeetingPlace::MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name,
     : world_(std::move(world)),
       name_(std::move(name)),
       group_(std::move(group)),
-      seats_(group_ == nullptr ? static_cast<std::size_t>(world_->size())
-                               : group_->members.size()),
+      seats_(group_ == nullptr ? static_cast<std::size_t>(world_->size()) : group_->members.size()),
       announcements_(static_cast<int>(seats_.size())) {}
 MeetingPlace::~MeetingPlace() = default;
 

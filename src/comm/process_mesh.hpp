@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm/peers.hpp"
-#include "comm/sockets.hpp"
+#include "comm/sockets/sockets.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "comm/sockets.hpp"
+#include "comm/sockets/sockets.hpp"
 
 #include <chrono>
 #include <memory>

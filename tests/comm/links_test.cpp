@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the times of collectives against those computed by hand, and their measurement.
 #include "base/message_of.hpp"
+#include "base/temporary_folder.hpp"
 #include "comm/links/link_time.hpp"
 #include "comm/ranks.hpp"
 
@@ -166,16 +167,13 @@ TEST(CollectiveTime, nonsense_is_refused_by_name) {
 
 class LinksFile : public ::testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(path.parent_path()); }
-  void TearDown() override { std::filesystem::remove_all(path.parent_path()); }
-
   std::string refusal_of(std::string const& text) const {
     std::ofstream(path) << text;
     return message_of<std::invalid_argument>([&] { (void)comm::load_links(path); });
   }
 
-  std::filesystem::path path =
-      std::filesystem::path(::testing::TempDir()) / "msstream_links" / "links.json";
+  TemporaryFolder folder;
+  std::filesystem::path path = folder / "links.json";
 };
 
 TEST_F(LinksFile, is_read_as_it_was_written) {

@@ -2,7 +2,7 @@
 // Part of the library msstream_mpi, which is built only with MPI.
 #include "comm/environment.hpp"
 #include "comm/process_store.hpp"
-#include "comm/sockets.hpp"
+#include "comm/sockets/sockets.hpp"
 #include "comm/timeout.hpp"
 #include "comm/world_access.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/sockets.hpp"
+#include "comm/sockets/sockets.hpp"
 
 #include <fmt/core.h>
 #include <netdb.h>

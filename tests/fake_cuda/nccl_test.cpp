@@ -100,9 +100,8 @@ TEST_F(NcclTest, groups_have_communicators_of_their_own) {
       ms::comm::reduce_scatter(between, parts, tensor);
     }
     between.synchronize();
-    // A group that fails leaves the others alone.
-    ms::comm::barrier(all);
-    all.synchronize();
+    // A group that fails leaves the others alone. The fake's barrier waits for no rank.
+    static_cast<void>(all.exchange(""));
     if (world.rank() == 3) {
       inside.any().give_up("no such row");
     } else if (world.rank() == 2) {

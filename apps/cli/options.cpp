@@ -252,11 +252,13 @@ void Options::warn_of_unknown(Arguments const& arguments, std::ostream& warnings
     known.emplace_back(entry->variable);
   }
   for (auto const& [variable, ignored] : arguments.environment) {
-    if (std::ranges::find(known, variable) == known.end()) {
-      warnings << fmt::format("{}: warning: unknown variable {}{}\n",
-                              arguments.program,
-                              variable,
-                              suggestion(variable, known, kPrefix));
+    if (std::ranges::find(known, variable) != known.end()) {
+      continue;
+    }
+    auto const nearest = suggestion(variable, known, kPrefix);
+    if (!allows_others_ || !nearest.empty()) {
+      warnings << fmt::format(
+          "{}: warning: unknown variable {}{}\n", arguments.program, variable, nearest);
     }
   }
 }

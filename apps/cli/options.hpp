@@ -124,6 +124,9 @@ class Options {
   /// Declares environment variables that other code reads, so that parse() does not report them as
   /// unknown.
   void know_variables(std::initializer_list<std::string_view> names);
+  /// Declares that the environment may have variables of a program that this one starts: parse()
+  /// reports those only that resemble a known name.
+  void allow_variables_of_others() { allows_others_ = true; }
 
   /// Stores the values of the command line and the environment in the options' target variables.
   /// Writes a warning for each unknown MSSTREAM_ variable, with the nearest known name, since a
@@ -163,6 +166,7 @@ class Options {
   std::string group_ = "Options";
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<std::string> other_variables_;
+  bool allows_others_ = false;
   struct Positional {
     std::string name;
     std::string purpose;

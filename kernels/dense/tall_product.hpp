@@ -33,29 +33,49 @@ struct SumParts {
 /// A batch is cut into parts of equal length, or not at all, because only equal parts place the
 /// matrices of the batch and their parts at one stride.
 ///
-/// Measured on one H200, tf32, µs in a graph; cuBLASLt does not split any of the sums in the table:
+/// Measured on one H200, tf32, µs of cuBLASLt's first choice with a workspace of 4 MiB, without the
+/// addition of the parts. *bias* is one product whose epilogue sums the columns, which cuBLASLt
+/// does not split:
 ///
-///   rows x columns   length 512    a batch of 8 of 512    length 4096    length 6400
-///   64 x 64                                                              70
-///   256 x 128        8 to 10       7.4                    46
-///   429 x 256        8 to 10       19                     100
+///   rows x columns   length   bias   1 part   2      4      8      16
+///   512 x 256        8192     92     277      42     23     19     18
+///   512 x 512        2048     26     23       14     12     12     13
+///   512 x 1024       8192     96     274      62     49     46     55
+///   480 x 1024       8192     101    274      62     49     46     56
+///   479 x 1024       8192     206    1276     149    101    85     89
+///   1024 x 1024      2048     37     33       29     28     34     41
+///   1024 x 1024      8192     165    277      98     79     83     89
+///   1024 x 2048      4096     101    89       80     84     90     107
+///   2048 x 2048      4096     161    146      150    159    174    202
 inline SumParts plan_parts(TallProduct const& product) {
   constexpr std::int64_t kTile = 64;  // side of the tile of a result that a thread block computes
-  constexpr std::int64_t kBlocks = 132;  // multiprocessors of the H200, one block each
+  constexpr std::int64_t kMultiprocessors = 132;  // of the H200
+  constexpr std::int64_t kMostBlocks = 1024;      // about eight a multiprocessor
   constexpr std::int64_t kLongSum = 1024;
-  constexpr std::int64_t kLeastOfAPart = 256;
-  constexpr std::int64_t kMostParts = 32;  // few, because one thread adds all parts of an element
+  constexpr std::int64_t kVeryLongSum = 4096;
   constexpr std::int64_t kUnevenMultiple = 32;  // aligns the last part to 16 bytes
   auto const ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
 
   SumParts const whole{1, product.length};
   auto const blocks =
       product.batch * ceil_div(product.rows, kTile) * ceil_div(product.columns, kTile);
-  if (product.length < kLongSum || blocks == 0 || 2 * blocks > kBlocks ||
-      (product.shared_operand && product.batch > 1)) {
+  if (product.length < kLongSum || blocks == 0 || (product.shared_operand && product.batch > 1)) {
     return whole;
   }
-  auto const most = std::min({product.length / kLeastOfAPart, kBlocks / blocks, kMostParts});
+  std::int64_t most = 1;  // few, because one thread adds all parts of an element
+  if (2 * blocks <= kMultiprocessors) {
+    most = std::min<std::int64_t>(kMultiprocessors / blocks, 32);
+    if (product.batch == 1) {
+      most = std::max(most, std::min<std::int64_t>(kMostBlocks / blocks, 16));
+    }
+    most = std::min(most, product.length / 256);
+  } else if (product.batch == 1 && product.length >= kVeryLongSum && 4 * blocks <= kMostBlocks) {
+    // The addition moves more bytes here, which only longer parts are worth.
+    most = std::min({kMostBlocks / blocks, std::int64_t{8}, product.length / 1024});
+  }
+  if (most == 1) {
+    return whole;
+  }
   for (auto count = most; count > most / 2; --count) {
     if (product.length % count == 0) {
       return {count, product.length / count};

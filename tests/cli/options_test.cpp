@@ -175,6 +175,13 @@ TEST_F(OptionsTest, an_unknown_variable_is_a_warning_with_the_nearest_name) {
   EXPECT_EQ(epochs_, 3);
 }
 
+TEST_F(OptionsTest, variables_of_other_programs_are_no_warning_unless_they_resemble_an_option) {
+  options_.allow_variables_of_others();
+  parse({}, {{"MSSTREAM_EPOCH", "5"}, {"MSSTREAM_XYZ", "5"}});
+  EXPECT_EQ(warnings_.str(),
+            "train: warning: unknown variable MSSTREAM_EPOCH; did you mean MSSTREAM_EPOCHS?\n");
+}
+
 TEST_F(OptionsTest, help_teaches) {
   auto const help = message_of<HelpRequested>([&] { parse({"--help"}); });
   for (auto const* part : {"Trains a model.",

@@ -61,6 +61,7 @@ int run_command(cli::Arguments const& arguments) {
   if (separator == values.end()) {
     options.add_arguments("PROGRAM", first, "the program, without options; with options, after --");
   }
+  options.allow_variables_of_others();  // the program may be one of msstream
   options.parse(own, std::cerr);
   chosen.command = std::move(first);
   if (separator != values.end()) {

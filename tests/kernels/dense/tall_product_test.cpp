@@ -15,6 +15,11 @@ std::int64_t tiles_of(TallProduct const& product) {
   return product.batch * ((product.rows + 63) / 64) * ((product.columns + 63) / 64);
 }
 
+/// Whether the tiles fill less than half of a device.
+bool is_small(TallProduct const& product) {
+  return 2 * tiles_of(product) <= kMultiprocessors;
+}
+
 /// Calls use(product) for TallProduct descriptions of many lengths and sizes.
 template <class Use>
 void for_each_product(Use const& use) {
@@ -55,15 +60,17 @@ TEST(TallProduct, parts_are_few_and_not_short) {
     auto const parts = plan_parts(product);
     if (parts.count > 1) {
       ASSERT_LE(parts.count, 32);
-      ASSERT_GE(parts.length, 256);
-      ASSERT_LE(parts.count * tiles_of(product), kMultiprocessors);
+      ASSERT_GE(parts.length, is_small(product) ? 256 : 1024);
+      ASSERT_LE(parts.count * tiles_of(product), product.batch == 1 ? 1024 : kMultiprocessors);
     }
   });
 }
 
 TEST(TallProduct, stays_whole_if_short_or_large_or_shared) {
   for_each_product([](TallProduct const& product) {
-    bool const fills_the_device = 2 * tiles_of(product) > kMultiprocessors;
+    bool const fills_the_device =
+        !is_small(product) &&
+        (product.batch > 1 || product.length < 4096 || tiles_of(product) > 256);
     bool const shared = product.shared_operand && product.batch > 1;
     if (product.length < 1024 || fills_the_device || tiles_of(product) == 0 || shared) {
       ASSERT_EQ(plan_parts(product), (SumParts{1, product.length}));
@@ -74,8 +81,14 @@ TEST(TallProduct, stays_whole_if_short_or_large_or_shared) {
 TEST(TallProduct, has_the_parts_of_the_measured_shapes) {
   EXPECT_EQ(plan_parts({6400, 64, 64}), (SumParts{25, 256}));
   EXPECT_EQ(plan_parts({4096, 256, 128}), (SumParts{16, 256}));
-  EXPECT_EQ(plan_parts({4096, 429, 256}), (SumParts{4, 1024}));
+  EXPECT_EQ(plan_parts({4096, 429, 256}), (SumParts{16, 256}));
   EXPECT_EQ(plan_parts({512, 429, 256}), (SumParts{1, 512}));
+  EXPECT_EQ(plan_parts({8192, 512, 256}), (SumParts{16, 512}));
+  EXPECT_EQ(plan_parts({2048, 512, 512}), (SumParts{8, 256}));
+  EXPECT_EQ(plan_parts({8192, 1024, 479}), (SumParts{8, 1024}));
+  EXPECT_EQ(plan_parts({8192, 1024, 1024}), (SumParts{4, 2048}));
+  EXPECT_EQ(plan_parts({2048, 1024, 1024}), (SumParts{1, 2048}));
+  EXPECT_EQ(plan_parts({4096, 2048, 1024}), (SumParts{1, 4096}));
   EXPECT_EQ(plan_parts({6400, 64, 64, 8}), (SumParts{16, 400}));
   EXPECT_EQ(plan_parts({6400, 64, 64, 8, true}), (SumParts{1, 6400}));
 }
@@ -92,7 +105,7 @@ TEST(TallProduct, has_a_workspace_for_the_results_of_parts) {
   for_each_product([](TallProduct const& product) {
     auto const bytes = workspace_bytes(product);
     ASSERT_EQ(bytes == 0, plan_parts(product).count == 1);
-    ASSERT_LE(bytes, kMultiprocessors * 64U * 64U * sizeof(float));
+    ASSERT_LE(bytes, 1024U * 64U * 64U * sizeof(float));
   });
 }
 

@@ -44,6 +44,9 @@ class LookupsInParts {
                                         Tensor<std::int64_t, R> const& keys,
                                         std::optional<Tensor<std::int64_t, R>> const& next_keys,
                                         BagsOf const& bags_of) const {
+    if (tape.is_recording()) {
+      sent_->next.reset();  // that of a step that has thrown
+    }
     if (!tape.is_recording() || (!next_keys && !is_ahead())) {
       return tables_.lookup(tape, bags_of(keys));
     }

@@ -99,8 +99,8 @@ void add_options(cli::Options& options, RankOptions& chosen, TablesInParts table
                         {"rows", Lookahead::rows},
                         {"stale_rows", Lookahead::stale_rows}},
                        "what --parallel sharded sends for the next batch beside the dense part of "
-                       "this one: ids; rows: and those rows that this one does not move; "
-                       "stale_rows: and all rows, one step stale");
+                       "this one. ids: its ids; rows: its ids, and its rows that this batch does "
+                       "not move; stale_rows: its ids and all its rows, one step stale");
   }
 }
 

@@ -26,9 +26,9 @@ struct SumParts {
 };
 
 /// Returns the parts in which to compute the sum of a matrix product. There is one part unless the
-/// sum is long and the result too small to fill a device. Several parts are computed as products
-/// side by side, whose results are added in the order of the parts. The parts depend on the sizes
-/// alone, without a query of the device.
+/// sum is long and the result so small that more blocks of it are computed faster. Several parts
+/// are computed as products side by side, whose results are added in the order of the parts. The
+/// parts depend on the sizes alone, without a query of the device.
 ///
 /// A batch is cut into parts of equal length, or not at all, because only equal parts place the
 /// matrices of the batch and their parts at one stride.
@@ -70,7 +70,8 @@ inline SumParts plan_parts(TallProduct const& product) {
     }
     most = std::min(most, product.length / 256);
   } else if (product.batch == 1 && product.length >= kVeryLongSum && 4 * blocks <= kMostBlocks) {
-    // The addition moves more bytes here, which only longer parts are worth.
+    // The addition of the parts, which the table above lacks, moves more bytes here, which only
+    // longer parts are taken to be worth.
     most = std::min({kMostBlocks / blocks, std::int64_t{8}, product.length / 1024});
   }
   if (most == 1) {

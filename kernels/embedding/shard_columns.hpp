@@ -46,7 +46,7 @@ void joined_columns(CudaStream stream, JoinedColumnsArgs const& args);
 
 struct SpreadColumnsArgs {
   float const* gradient;  ///< [rows, columns]
-  std::int64_t rows;
+  std::int64_t rows;      ///< at most `most_bags`
   std::int64_t columns;
   std::int64_t ranks;
   std::int64_t most_bags;

@@ -36,13 +36,35 @@ void MeetingPlace::announce(int rank, Part const& part) {
 }
 
 void MeetingPlace::settle() {
-  if (std::exchange(is_settled_, true)) {
+  if (is_settled_) {
     return;
   }
-  auto left = announcements_.close();
+  auto const left = announcements_.close();
+  is_settled_ = true;
+  std::size_t most_ahead = 0;
   for (std::size_t rank = 0; rank < left.size(); ++rank) {
     if (left[rank].latest) {
       seats_[rank].latest = left[rank].latest;
+    }
+    most_ahead = std::max(most_ahead, left[rank].ahead.size());
+  }
+  // Ranks that are ahead of another one may differ in what that one has not announced yet.
+  for (std::size_t i = 0; i < most_ahead && !failure_; ++i) {
+    std::optional<std::size_t> first;
+    for (std::size_t rank = 0; rank < left.size(); ++rank) {
+      if (i >= left[rank].ahead.size()) {
+        continue;
+      }
+      if (first && !agree(left[*first].ahead[i].what, left[rank].ahead[i].what)) {
+        fail(-1,
+             fmt::format("rank {} has {}, and rank {} has {}",
+                         *first,
+                         to_string(left[*first].ahead[i]),
+                         rank,
+                         to_string(left[rank].ahead[i])));
+        break;
+      }
+      first = first ? first : rank;
     }
   }
   for (std::size_t rank = 0; rank < left.size(); ++rank) {

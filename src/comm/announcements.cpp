@@ -111,7 +111,8 @@ std::uint64_t Announcements::least_agreed() const noexcept {
 /// Makes room in a log for one announcement. Returns false if the rank is too far ahead. The caller
 /// holds the lane's lock.
 bool Announcements::make_room(Lane& lane) {
-  if (lane.announced + 1 - lane.oldest < lane.log.size()) [[likely]] {
+  if (lane.announced + 1 - lane.oldest < std::min<std::uint64_t>(lane.log.size(), kMostAhead))
+      [[likely]] {
     return true;
   }
   lane.oldest = std::max(lane.oldest, least_agreed());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/communicator_state.hpp"
 
+#include "comm/group.hpp"
 #include "comm/host_processes.hpp"
 #include "comm/host_threads.hpp"
 #include "comm/nccl.hpp"
@@ -164,6 +165,8 @@ constexpr int kMostSms = 64;  // the most blocks of a kernel of NCCL
 
 [[nodiscard]] CommunicatorSettings const& checked(CommunicatorSettings const& options) {
   require(!options.name.empty(), "Communicator: an empty name");
+  require(options.name.front() != kGroupMark,
+          "Communicator: a name that begins with the character 0x1F");
   require(options.timeout > std::chrono::nanoseconds(0),
           "communicator '{}': a timeout of {} ns; expected more than 0",
           options.name,

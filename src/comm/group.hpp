@@ -23,7 +23,10 @@ using SharedGroup = std::shared_ptr<Group const>;
 /// Returns the text that tells communicators of one name in different groups apart.
 [[nodiscard]] std::string key_of(SharedGroup const& group, std::string const& name);
 
-/// The name under which ranks meet in World::split(). No communicator of a user has it.
+/// The character with which names of the library's own begin, and no communicator's of a user.
+inline constexpr char kGroupMark = '\x1f';
+
+/// The name under which ranks meet in World::split().
 inline constexpr char const* kSplitName = "\x1fsplit";
 
 /// Returns a text for messages such as "communicator 'inside' of ranks 4 to 7 of the whole world".

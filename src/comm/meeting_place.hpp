@@ -128,8 +128,9 @@ class MeetingPlace {
 
   // The functions below need the world's lock.
 
-  /// Takes the announcements that no lock orders to the ranks' seats, if they are not there yet.
-  /// Called before something that needs to know what the ranks wait for.
+  /// Takes the announcements that no lock orders to the ranks' seats, if they are not there yet,
+  /// and fails if they differ. Called before something that needs to know what the ranks wait for,
+  /// such as a timeout in another communicator.
   void settle();
   void announce_in_turn(int rank, Part const& part);
   void fail(int lost_rank, std::string why);

@@ -165,11 +165,12 @@ namespace {
 
 /// Returns the rank of the whole world that a failure blames: another one if the failure is a
 /// PeerLost.
-[[nodiscard]] int blamed_by(int rank, std::exception_ptr const& failure) {
+[[nodiscard]] int blamed_by(int rank, int size, std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (PeerLost const& error) {
-    return error.rank_in_whole();
+    auto const lost = error.rank_in_whole();
+    return lost >= 0 && lost < size ? lost : rank;  // that of another world is none of this one
   } catch (...) {
     return rank;
   }
@@ -186,7 +187,7 @@ namespace {
       break;
     }
     failure = own;
-    lost = blamed_by(lost, own);
+    lost = blamed_by(lost, static_cast<int>(failures.size()), own);
   }
   auto const message = fmt::format(
       "rank {} of {} (threads) has failed: {}", lost, failures.size(), message_of(failure));
@@ -219,7 +220,7 @@ void run_as_threads(int ranks, std::function<void(World const&)> const& function
         } catch (...) {
           auto& failure = failures[static_cast<std::size_t>(rank)];
           failure = std::current_exception();
-          int const blamed = detail::blamed_by(rank, failure);
+          int const blamed = detail::blamed_by(rank, ranks, failure);
           shared->lose(
               rank, blamed, (blamed == rank ? "it threw: " : "") + detail::message_of(failure));
         }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 namespace msstream {
@@ -56,9 +57,19 @@ void check(StepTrace const& trace, comm::Links const& links, RanksModel const& m
             trace.operations().size());
   }
   bool any = false;
+  std::optional<int> ranks;
   for (std::size_t i = 0; i < trace.operations().size(); ++i) {
     auto const& operation = trace.operations()[i];
     any = any || operation.collective;
+    if (operation.collective) {
+      ranks = ranks.value_or(operation.collective->ranks);
+      require(
+          *ranks == operation.collective->ranks,
+          "predict: collectives of {} and of {} ranks in one trace; expected those of all ranks "
+          "alone, without groups",
+          *ranks,
+          operation.collective->ranks);
+    }
     std::string_view const name = operation.name;
     bool const is_collective =
         comm::collective_kind_named(name.substr(name.rfind('/') + 1)).has_value() &&

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
+#include "comm/group.hpp"
 #include "comm/meeting_place.hpp"
 #include "comm/part.hpp"
 #include "comm/thread_world.hpp"
@@ -74,6 +75,48 @@ TEST_F(Announced, a_difference_is_told_with_both_collectives) {
                       HasSubstr("and rank 1 has barrier"),
                       HasSubstr("announced_test.cpp:")));
   }
+}
+
+TEST_F(Announced, a_difference_of_two_ranks_is_told_while_a_third_is_behind) {
+  open(3);
+  for (int const rank : {0, 1}) {
+    place->announce(rank, part(CollectiveKind::all_reduce));
+  }
+  place->announce(0, part(CollectiveKind::all_reduce));
+  place->announce(1, part(CollectiveKind::all_gather));
+  for (int const rank : {0, 1, 2}) {
+    EXPECT_THAT(message_of<CollectiveError>([&] { place->rethrow_failure(rank, nullptr); }),
+                AllOf(HasSubstr("rank 0 has all_reduce of 8 float32"),
+                      HasSubstr("and rank 1 has all_gather")));
+  }
+}
+
+TEST_F(Announced, a_difference_in_a_group_names_the_ranks_of_the_group) {
+  world = std::make_shared<ThreadWorld>(4);
+  auto const group =
+      std::make_shared<comm::detail::Group const>(comm::detail::Group{"pair/", {3, 1}});
+  place = std::make_shared<MeetingPlace>(world, "inside", group);
+  for (int const rank : {0, 1}) {
+    place->announce(rank, part(CollectiveKind::all_reduce));
+  }
+  EXPECT_FALSE(place->has_failed());
+  place->announce(1, part(CollectiveKind::barrier));
+  place->announce(0, part(CollectiveKind::all_gather));
+  EXPECT_THAT(message_of<CollectiveError>([&] { place->rethrow_failure(1, nullptr); }),
+              AllOf(HasSubstr("rank 0 has all_gather"), HasSubstr("and rank 1 has barrier")));
+}
+
+TEST_F(Announced, collectives_go_together_when_numbers_of_entries_begin_again) {
+  open(2);
+  constexpr int kMore = 70'000;  // than 16 bits count
+  for (int i = 0; i < kMore; ++i) {
+    place->announce(i % 2, part(CollectiveKind::all_reduce, i % 7));
+    place->announce(1 - i % 2, part(CollectiveKind::all_reduce, i % 7));
+  }
+  ASSERT_FALSE(place->has_failed());
+  place->announce(0, part(CollectiveKind::all_reduce, 3));
+  place->announce(1, part(CollectiveKind::all_reduce, 4));
+  EXPECT_TRUE(place->has_failed());
 }
 
 TEST_F(Announced, differences_of_every_kind_are_told) {

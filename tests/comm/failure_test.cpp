@@ -353,6 +353,7 @@ TYPED_TEST(Failure, wrong_arguments_are_refused_on_the_rank_itself) {
     refused([&] { send(own, four, 2); }, "send", "rank 2");
     using Own = comm::Communicator<TypeParam>;
     refused([&] { Own(self.device, self.world, {.name = ""}); }, "empty name");
+    refused([&] { Own(self.device, self.world, {.name = "\x1fsplit"}); }, "0x1F");
     refused([&] { Own(self.device, self.world, {.timeout = std::chrono::seconds(0)}); },
             "timeout",
             "0 ns");

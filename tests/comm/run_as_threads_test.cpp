@@ -86,6 +86,22 @@ TEST(RunAsThreads, ends_although_ranks_blame_each_other) {
               HasSubstr("waited in vain"));
 }
 
+TEST(RunAsThreads, blames_no_rank_of_another_world) {
+  for (int const lost : {-1, 5}) {
+    try {
+      comm::run_as_threads(2, [&](comm::World const& world) {
+        if (world.rank() == 1) {
+          throw comm::PeerLost(lost, "rank 5 of eight others");
+        }
+      });
+      FAIL();
+    } catch (comm::PeerLost const& error) {
+      EXPECT_EQ(error.rank(), 1);
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("rank 5 of eight others"));
+    }
+  }
+}
+
 TEST(RunAsThreads, passes_on_what_is_no_exception_of_the_standard_library) {
   EXPECT_THAT(message_of<PeerLost>([] { comm::run_as_threads(1, [](World const&) { throw 7; }); }),
               HasSubstr("no std::exception"));

@@ -34,8 +34,9 @@ class PeerLost : public std::runtime_error {
   PeerLost(int lost_rank, int lost_rank_in_whole, std::string const& message)
       : std::runtime_error(message), rank_(lost_rank), rank_in_whole_(lost_rank_in_whole) {}
 
-  /// Returns the rank that is gone, in the world of the communicator; -1 if it is not of that
-  /// world, whose ranks it has served as rank 0 of the whole world.
+  /// Returns the rank that is gone, in the world of the communicator. -1 if it is rank 0 of the
+  /// whole world, whose process serves the store by which all processes find each other, and no
+  /// rank of the communicator's world.
   [[nodiscard]] int rank() const noexcept { return rank_; }
   /// Returns the number of the rank among all ranks of the program.
   [[nodiscard]] int rank_in_whole() const noexcept { return rank_in_whole_; }

@@ -58,8 +58,8 @@ struct RanksPrediction {
 ///
 /// Throws what comm::collective_ns() throws, and std::invalid_argument for rows that are not
 /// more than 0, times that are negative or not finite, a pattern in `fixed` that matches no
-/// operation, a trace that lacks the bytes of collectives (of an earlier version), and several
-/// ranks with a trace without collectives.
+/// operation, a trace that lacks the bytes of collectives (of an earlier version) or has those of
+/// different numbers of ranks, and several ranks with a trace without collectives.
 [[nodiscard]] RanksPrediction predict(StepTrace const& trace,
                                       comm::Links const& links,
                                       RanksModel const& model);

@@ -187,7 +187,10 @@ void connect(NcclCalls& calls,
     with->is_given_up.store(true);
     // NCCL must not be called while the communicator ends, unless its call does not return.
     if (done.wait_for(kToGiveUp) != std::future_status::ready) {
-      static_cast<void>(ends_within(kToGiveUp, [with] { with->abort(); }));
+      try {
+        static_cast<void>(ends_within(kToGiveUp, [with] { with->abort(); }));
+      } catch (...) {  // NOLINT(bugprone-empty-catch): what the peers tell is worth more
+      }
     }
     peers.rethrow_failure(nullptr);
     throw std::runtime_error("NCCL was not connected in time");

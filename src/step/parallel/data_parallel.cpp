@@ -76,7 +76,7 @@ Floats AnyDataParallel::backward_in_parts(
   std::vector<std::optional<Floats>> losses;
   std::optional<Floats> loss_of_all;
   for (int part = first_part(); part < first_part() + own_parts(); ++part) {
-    auto const loss = or_give_up(communicator_, [&] { return part_loss(part); });
+    auto const loss = loss_of_part(part_loss, part, communicator_);
     bool const is_last = part + 1 == first_part() + own_parts();
     losses.push_back(loss);
     if (is_last) {

@@ -23,8 +23,8 @@ namespace {
 /// Kernels read gradients that begin at multiples of this many elements four at a time.
 constexpr std::int64_t kAlignment = 4;
 
-/// Gradients of fewer bytes are not divided into two buckets: a collective of so few takes hardly
-/// less time than one of twice as many.
+/// Half of all gradients is the most of a bucket only if it is more bytes than these: a collective
+/// of fewer takes hardly less time than one of so many.
 constexpr std::int64_t kLeastBytes = std::int64_t{1} << 20U;
 
 [[nodiscard]] std::int64_t next_multiple(std::int64_t count, std::int64_t of) {

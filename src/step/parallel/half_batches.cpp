@@ -42,7 +42,7 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
   for (int half = 0; half < 2; ++half) {
     AnyStreamScope const scope(pool.group(half), {.include_grad = true}, issued_at);
     auto const& communicator = communicators_[static_cast<std::size_t>(half)];
-    auto const loss = or_give_up(communicator, [&] { return half_loss(half); });
+    auto const loss = loss_of_part(half_loss, half, communicator);
     GradientBuckets buckets(tape, parameters_, communicator, options_, parts, issued_at);
     losses.push_back(loss);
     buckets.watch_last_part();

@@ -16,6 +16,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -240,10 +242,13 @@ std::vector<std::optional<IdsAhead>> gather_ids_ahead(
     auto const& weights = tables[i].weights;
     auto const row_bytes = static_cast<std::int64_t>(sizeof(float)) * weights.shape()[1];
     constexpr std::int64_t kIdBytes = sizeof(std::int64_t);
+    constexpr std::int64_t kMostIds = std::numeric_limits<std::int32_t>::max();  // grouped at once
     auto const capacity = std::min(most.rows, weights.shape()[0]);
     auto const hotness = most.kind / 4;
-    bool const sends_outputs = is_one_kind && most.outputs * (row_bytes + hotness * kIdBytes) <=
-                                                  capacity * (row_bytes + kIdBytes);
+    bool const sends_outputs =
+        is_one_kind &&
+        most.outputs * (row_bytes + hotness * kIdBytes) <= capacity * (row_bytes + kIdBytes) &&
+        communicator.size() * most.outputs * hotness <= kMostIds;
     ahead[i] =
         sends_outputs
             ? outputs_ahead(own[i], most.outputs, most.kind, weights, communicator, issued_at)

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/parallel/loss_of_parts.hpp"
 
+#include "step/parallel/or_give_up.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/base/format.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
@@ -10,6 +14,21 @@
 #include <cstdint>
 
 namespace msstream::detail {
+
+std::optional<Floats> loss_of_part(std::function<std::optional<Floats>(int part)> const& part_loss,
+                                   int part,
+                                   comm::detail::AnyCommunicator const& communicator) {
+  return or_give_up(communicator, [&] {
+    auto loss = part_loss(part);
+    if (loss) {
+      require(loss->count() == 1,
+              "backward of part {} from a loss of shape {}; expected a scalar",
+              part,
+              loss->shape());
+    }
+    return loss;
+  });
+}
 
 Floats loss_of_parts(std::shared_ptr<DeviceState> const& device,
                      std::vector<std::optional<Floats>> const& losses,

@@ -4,12 +4,21 @@
 #include <msstream/comm/detail/any_communicator.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <vector>
 
 namespace msstream::detail {
+
+/// Returns the loss of one of this rank's parts, or nothing if it has no samples. If it is no
+/// scalar, throws std::invalid_argument. If that or `part_loss` throws, gives the communicator up,
+/// so that the other ranks do not wait for this one.
+[[nodiscard]] std::optional<Floats> loss_of_part(
+    std::function<std::optional<Floats>(int part)> const& part_loss,
+    int part,
+    comm::detail::AnyCommunicator const& communicator);
 
 /// Returns the mean or the sum of the losses of all parts of all ranks, a scalar, in an order of
 /// additions that depends on the number of parts alone. `losses` are those of this rank's parts, at

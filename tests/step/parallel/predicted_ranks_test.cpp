@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the traces of data parallel steps, and what is predicted from them for more ranks.
+#include "base/message_of.hpp"
 #include "comm/ranks.hpp"
 
 #include <msstream/msstream.hpp>
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -120,6 +122,22 @@ TYPED_TEST(PredictedRanksTest, one_rank_has_the_buckets_of_gradients_and_no_rows
         given_bytes(trace),
         ::testing::ElementsAre(::testing::Pair("world all_reduce", ::testing::ElementsAre(4 * 4))));
     EXPECT_GT(predict(trace, links_of_eight(), {.ranks = 16}).collectives_ns, 0);
+  });
+}
+
+TYPED_TEST(PredictedRanksTest, of_a_step_with_groups_of_ranks_are_refused) {
+  using R = TypeParam;
+  on_ranks<R>(2, [](Rank<R> const& rank) {
+    comm::Communicator<R> const alone(
+        rank.device, rank.world.split(rank.rank()), {.name = "alone"});
+    auto const x = rank.tensor(std::vector<float>{1});
+    auto const trace = record_step(rank.device, [&] {
+      all_reduce(rank.communicator, x);
+      all_reduce(alone, x);
+    });
+    EXPECT_THAT(message_of<std::invalid_argument>(
+                    [&] { (void)predict(trace, links_of_eight(), {.ranks = 4}); }),
+                ::testing::HasSubstr("collectives of 2 and of 1 ranks"));
   });
 }
 

@@ -93,6 +93,19 @@ TYPED_TEST(Refusals, of_a_missing_gradient_are_told_at_once) {
       });
 }
 
+TYPED_TEST(Refusals, of_a_part_whose_loss_is_no_scalar_are_told_at_once) {
+  using R = TypeParam;
+  this->expect_told("from a loss of shape [2]; expected a scalar", [](Rank<R> const& rank) {
+    TwoWeights<R> const model(rank.device);
+    DataParallel<R> const parallel(model.parameters, rank.communicator);
+    GradientTape<R> tape(rank.device);
+    (void)parallel.backward_in_parts(tape, [&](int /*part*/) {
+      return std::optional(rank.rank() == 1 ? rank.tensor(std::vector<float>{1, 2})
+                                            : model.loss(tape, rank, true));
+    });
+  });
+}
+
 TYPED_TEST(Refusals, of_a_missing_gradient_of_a_part_are_told_at_once) {
   using R = TypeParam;
   this->expect_told(

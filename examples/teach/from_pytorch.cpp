@@ -292,7 +292,13 @@ void other_operations(ms::Device<> const& device) {
   auto const moved = ops::add_scalar(tape, ops::scale(tape, x, 2), 1);
   teach::expect(ops::top_k(x, 3).indices.shape() == ms::Shape{4, 3}, "top_k");
   teach::expect(ops::top_k(tape, x, 3).values.shape() == ms::Shape{4, 3}, "top_k");
-  teach::expect(ops::scatter_rows(tape, x, ids, 10).shape() == ms::Shape{10, 8}, "scatter_rows");
+  auto const of_x = ms::to_host(x);
+  auto const added = ops::segment_reduce(tape, x, {ids, 10}, ops::SegmentReduction::sum);
+  auto const copied = ops::scatter_rows(tape, x, ids, 10);  // of the rows for id 2, the last one
+  teach::expect(added.shape() == ms::Shape{10, 8} && copied.shape() == added.shape(),
+                "rows of ids");
+  teach::expect(ms::to_host(added)[2 * 8] == of_x[1 * 8] + of_x[2 * 8], "rows of one id are added");
+  teach::expect(ms::to_host(copied)[2 * 8] == of_x[2 * 8], "the last row of an id counts");
   teach::expect(ops::jagged_softmax(tape, x, offsets).shape() == x.shape(), "jagged_softmax");
   teach::expect(ops::dot_interaction(tape, dense, embeddings).shape() == ms::Shape{4, 8 + 6},
                 "dot_interaction");

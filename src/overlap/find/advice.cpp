@@ -219,8 +219,9 @@ std::string record_text(Missing missing, Recording const& recording) {
       return "Record the hardware queue of each kernel: `msstream-overlap run`, which has the "
              "channel that Nsight Systems and older PyTorch leave out.";
     case Missing::graph_edges:
-      return "Record the nodes of graphs: `msstream-overlap run --graph-nodes`, or `nsys profile "
-             "--cuda-graph-trace=node`.";
+      return "A CUDA graph ran here. If the recording has it as a whole, record its nodes: "
+             "`msstream-overlap run --graph-nodes`, or `nsys profile --cuda-graph-trace=node`. If "
+             "it has its nodes, it lacks some of them, or what they wait for.";
     case Missing::host_functions:
       return "A function of the host was in the stream (cudaLaunchHostFunc()), and no tool records "
              "when it ran: put an NVTX range into it.";

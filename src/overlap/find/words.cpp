@@ -334,7 +334,7 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
                         range_of_activity(program, running),
                         charge.held == kNone ? " until the window ended" : "");
   } else {
-    text += fmt::format("{}{} could not run beside {}",
+    text += fmt::format("{}{} did not run beside {}",
                         held,
                         range_of_activity(program, charge.held),
                         activity_text(program, charge.holder));

@@ -91,8 +91,8 @@ void MeetingPlace::look_for_trouble(int rank, Part const& part) {
     if (other == rank || !needs(part.what, other)) {
       continue;
     }
-    // A rank may have left when its announced part of a collective was complete.
-    if (seat.has_left && seat.waits_in == nullptr) {
+    // A rank may have left when its announced parts of collectives were complete.
+    if (seat.has_left && seat.waits_in == nullptr && seat.ahead.empty()) {
       fail(other,
            fmt::format(
                "it has ended its communicator, and rank {} needs it in {}", rank, to_string(part)));
@@ -214,7 +214,9 @@ void MeetingPlace::leave(int rank) {
   if (exchange_ != nullptr && !exchange_->texts[static_cast<std::size_t>(rank)]) {
     fail(rank, "it has ended its communicator, and others wait in an exchange between the ranks");
   }
-  for (int other = 0; other < size() && !failure_; ++other) {
+  // Others wait in what this rank has announced, if in anything, until all ranks have come.
+  bool const has_announced = !seats_[static_cast<std::size_t>(rank)].ahead.empty();
+  for (int other = 0; other < size() && !failure_ && !has_announced; ++other) {
     auto const& seat = seats_[static_cast<std::size_t>(other)];
     if (other != rank && seat.waits_in != nullptr && seat.meeting == nullptr &&
         needs(seat.waits_in->what, rank)) {

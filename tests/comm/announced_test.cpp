@@ -11,11 +11,13 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -252,6 +254,29 @@ TEST_F(Announced, send_and_receive_go_together_beside_a_third_rank) {
   EXPECT_THAT(message_of<CollectiveError>([&] { place->rethrow_failure(1, nullptr); }),
               AllOf(HasSubstr("rank 0 has send of 8 float32 to rank 2"),
                     HasSubstr("rank 2 has send of 8 float32 to rank 0")));
+}
+
+TEST_F(Announced, ranks_that_leave_after_all_their_collectives_are_not_lost) {
+  constexpr int kRanks = 4;
+  constexpr int kCollectives = 4;
+  std::mt19937 random(1);
+  for (int program = 0; program < 2000; ++program) {
+    open(kRanks);
+    std::vector<int> order;  // each rank once for each collective, and once to leave
+    for (int i = 0; i < kRanks * (kCollectives + 1); ++i) {
+      order.push_back(i % kRanks);
+    }
+    std::ranges::shuffle(order, random);
+    std::vector<int> announced(kRanks);
+    for (int const rank : order) {
+      if (announced[static_cast<std::size_t>(rank)]++ < kCollectives) {
+        place->announce(rank, part(CollectiveKind::all_reduce));
+      } else {
+        place->leave(rank);
+      }
+    }
+    ASSERT_FALSE(place->has_failed()) << program;
+  }
 }
 
 TEST_F(Announced, a_rank_that_has_left_is_lost_to_those_that_need_it) {

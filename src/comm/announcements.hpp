@@ -47,7 +47,7 @@ class Announcements {
     }
   }
 
-  /// What a rank had announced when the announcements were closed.
+  /// The announcements of a rank at the time of close().
   struct Left {
     std::optional<Part> latest;  ///< the latest collective that all ranks have announced
     std::vector<Part> ahead;     ///< those after it
@@ -63,7 +63,8 @@ class Announcements {
   /// 16 bits, so that an entry tells which of two announcements is the later one.
   static constexpr std::uint64_t kMostAhead = std::uint64_t{1} << 14U;
 
-  /// What one rank has announced. Its own cache lines, because only this rank uses it often.
+  /// The announcements of one rank. A lane has cache lines of its own, because only its rank uses
+  /// it often.
   struct alignas(2 * kLine) Lane {
     msstream::detail::SpinLock lock;
     bool is_closed = false;

@@ -27,21 +27,37 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+/// A rank's tensors for one collective of each kind between two ranks.
+struct OneOfEach {
+  Communicator const& own;
+  ms::Tensor<float, ms::Cuda> tensor;
+  ms::Tensor<float, ms::Cuda> exchanged;
+  ms::Tensor<float, ms::Cuda> parts;
+
+  OneOfEach(Device const& device, Communicator const& communicator)
+      : own(communicator),
+        tensor(ms::zeros<float>(device, {4})),
+        exchanged(ms::zeros<float>(device, {4})),
+        parts(ms::zeros<float>(device, {8})) {}
+
+  void issue() const {
+    ms::comm::all_reduce(own, tensor);
+    ms::comm::all_gather(own, tensor, parts);
+    ms::comm::reduce_scatter(own, parts, tensor);
+    ms::comm::all_to_all(own, tensor, exchanged);
+    ms::comm::broadcast(own, tensor);
+    ms::comm::barrier(own);
+  }
+};
+
 TEST_F(NcclTest, collectives_are_one_call_each_and_communicators_end) {
   ms::comm::run_as_threads(2, [](World const& world) {
     Device const device;
     auto const own = communicator(device, world);
-    auto const tensor = ms::zeros<float>(device, {4});
-    auto const exchanged = ms::zeros<float>(device, {4});
-    auto const parts = ms::zeros<float>(device, {8});
+    OneOfEach const one(device, own);
     auto const before = fake_nccl::calls("ncclAllReduce");
     for (int i = 0; i < 3; ++i) {
-      ms::comm::all_reduce(own, tensor);
-      ms::comm::all_gather(own, tensor, parts);
-      ms::comm::reduce_scatter(own, parts, tensor);
-      ms::comm::all_to_all(own, tensor, exchanged);
-      ms::comm::broadcast(own, tensor);
-      ms::comm::barrier(own);
+      one.issue();
     }
     own.synchronize();
     EXPECT_GE(fake_nccl::calls("ncclAllReduce") - before, 6U);
@@ -57,17 +73,8 @@ TEST_F(NcclTest, collectives_call_cuda_as_often_as_nccl_does) {
   ms::comm::run_as_threads(2, [&](World const& world) {
     Device const device;
     auto const own = communicator(device, world);
-    auto const tensor = ms::zeros<float>(device, {4});
-    auto const exchanged = ms::zeros<float>(device, {4});
-    auto const parts = ms::zeros<float>(device, {8});
-    auto const round = [&] {
-      ms::comm::all_reduce(own, tensor);
-      ms::comm::all_gather(own, tensor, parts);
-      ms::comm::reduce_scatter(own, parts, tensor);
-      ms::comm::all_to_all(own, tensor, exchanged);
-      ms::comm::broadcast(own, tensor);
-      ms::comm::barrier(own);
-    };
+    OneOfEach const one(device, own);
+    auto const round = [&] { one.issue(); };
     repeat(kWarmUp, round);
     all.arrive_and_wait();
     auto const made = calls_of([&] {

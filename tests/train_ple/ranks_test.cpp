@@ -44,21 +44,7 @@ TEST_F(TrainPleRanks, learn_what_one_learns) {
                                         : with_ranks(ranks);
       auto const found = results_of(of + form(name));
       EXPECT_EQ(results_of(of + form(name) + Words{"--capture"}), found);
-      ASSERT_EQ(found[0].size(), 8U);
-      for (std::size_t i = 0; i < 8; ++i) {
-        EXPECT_NEAR(found[0][i].get<double>(), expected[0][i].get<double>(), 1e-5)
-            << name << ", " << ranks << " ranks, step " << i;
-      }
-      for (std::size_t epoch = 1; epoch < 3; ++epoch) {
-        for (std::size_t task = 0; task < 2; ++task) {
-          for (auto const* const metric : {"test_auc", "test_logloss"}) {
-            EXPECT_NEAR(found[epoch]["tasks"][task][metric].get<double>(),
-                        expected[epoch]["tasks"][task][metric].get<double>(),
-                        2e-4)
-                << name << ", " << ranks << " ranks, epoch " << epoch;
-          }
-        }
-      }
+      expect_equal_learning(found, expected, name + ", " + ranks + " ranks");
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include "training/step_program.hpp"
 
+#include <cstddef>
 #include <string>
 
 namespace msstream::testing {
@@ -37,6 +38,28 @@ namespace msstream::testing {
           "--quiet",
           "--ranks",
           ranks};
+}
+
+/// Expects the results of small_ple_on_ranks() to be those of others up to rounding.
+inline void expect_equal_learning(nlohmann::json const& found,
+                                  nlohmann::json const& expected,
+                                  std::string const& what) {
+  ASSERT_EQ(found[0].size(), 8U);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_NEAR(found[0][i].get<double>(), expected[0][i].get<double>(), 1e-5)
+        << what << ", step " << i;
+  }
+  ASSERT_EQ(found.size(), 3U);
+  for (std::size_t epoch = 1; epoch < 3; ++epoch) {
+    for (std::size_t task = 0; task < 2; ++task) {
+      for (auto const* const metric : {"test_auc", "test_logloss"}) {
+        EXPECT_NEAR(found[epoch]["tasks"][task][metric].get<double>(),
+                    expected[epoch]["tasks"][task][metric].get<double>(),
+                    2e-4)
+            << what << ", epoch " << epoch;
+      }
+    }
+  }
 }
 
 }  // namespace msstream::testing

@@ -65,7 +65,7 @@ class NcclOwner : public std::enable_shared_from_this<NcclOwner> {
   void abort() noexcept;
 
  private:
-  /// What graphs share, so that it can be told whether there are any.
+  /// Holds the owner for captured graphs, which share it: it is gone when there are none.
   struct OfGraphs {
     std::shared_ptr<NcclOwner> owner;
   };

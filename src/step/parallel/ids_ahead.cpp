@@ -27,7 +27,7 @@ namespace {
 /// Stands for the rows of a table whose ids are not known before the backward.
 constexpr std::int64_t kUnknown = -2;
 
-/// What the ranks tell each other of a table before the backward.
+/// The numbers that the ranks tell each other of a table before the backward.
 struct Told {
   std::int64_t rows = 0;     ///< kFrozenTable, kUnknown, or the most distinct rows of the lookup
   std::int64_t outputs = 0;  ///< rows of the lookup's output

@@ -17,8 +17,9 @@
 
 namespace msstream::detail {
 
-/// What each rank sends of the gradient of a table after the backward: the gradients of the
-/// distinct rows of its lookup, or those of the lookup's output, whichever are fewer bytes.
+/// Selects the rows that each rank sends of the gradient of a table after the backward: the
+/// gradients of the distinct rows of its lookup, or those of the lookup's output, whichever are
+/// fewer bytes.
 enum class SentGradient : std::uint8_t { distinct_rows, outputs };
 
 /// The ids of one table that have a gradient on any rank, known before the backward.

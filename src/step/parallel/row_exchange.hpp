@@ -25,7 +25,8 @@ struct OutputGradient {
   std::shared_ptr<StreamGroup> group;
 };
 
-/// What is known of each table before its exchange.
+/// The ids of the lookups in each table, gathered before the backward, and the gradients of their
+/// outputs.
 struct GradientsAhead {
   std::vector<std::optional<IdsAhead>> ids;
   std::vector<std::optional<OutputGradient>> outputs;  ///< of those with SentGradient::outputs

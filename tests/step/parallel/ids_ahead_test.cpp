@@ -32,7 +32,7 @@ constexpr std::int64_t kFewRows = 5;
 constexpr std::int64_t kSamplesOfRank = 6;
 constexpr std::int64_t kIdsOfRank = 18;  ///< of a rank
 
-/// What a rank does with its lookup in a step.
+/// Selects the use that a rank makes of its lookup in a step.
 enum class Use : std::uint8_t {
   once,
   twice,     ///< there are two lookups

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
 #include "comm/group.hpp"
+#include "comm/part.hpp"
 #include "comm/peers.hpp"
 #include "comm/process_store.hpp"
 #include "comm/world_access.hpp"

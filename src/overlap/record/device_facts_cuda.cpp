@@ -78,6 +78,30 @@ std::optional<DriverFacts> driver_facts() {
   return facts;
 }
 
+int devices_in_use() {
+  void* const driver = loaded_driver();
+  CUresult (*get_count)(int*) = nullptr;
+  CUresult (*get)(CUdevice*, int) = nullptr;
+  CUresult (*get_state)(CUdevice, unsigned int*, int*) = nullptr;
+  int count = 0;
+  if (!find(driver, "cuDeviceGetCount", get_count) || !find(driver, "cuDeviceGet", get) ||
+      !find(driver, "cuDevicePrimaryCtxGetState", get_state) ||
+      get_count(&count) != CUDA_SUCCESS) {
+    return 0;
+  }
+  int in_use = 0;
+  for (int number = 0; number < count; ++number) {
+    CUdevice device = 0;
+    unsigned int flags = 0;
+    int is_active = 0;
+    if (get(&device, number) == CUDA_SUCCESS &&
+        get_state(device, &flags, &is_active) == CUDA_SUCCESS && is_active != 0) {
+      ++in_use;
+    }
+  }
+  return in_use;
+}
+
 CUcontext context_of_caller() {
   CUresult (*get_current)(CUcontext*) = nullptr;
   CUcontext context = nullptr;

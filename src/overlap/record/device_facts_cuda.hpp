@@ -18,6 +18,10 @@ struct DriverFacts {
 /// Asks the driver for its devices; empty while it is not initialised.
 [[nodiscard]] std::optional<DriverFacts> driver_facts();
 
+/// Returns how many devices this process uses through their primary contexts, as programs of the
+/// CUDA runtime do.
+[[nodiscard]] int devices_in_use();
+
 /// Returns the context of the calling thread; nullptr if it has none.
 [[nodiscard]] CUcontext context_of_caller();
 

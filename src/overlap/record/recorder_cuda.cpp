@@ -337,7 +337,11 @@ void Recorder::run() {
     if (tick) {
       next_tick = ms + kTickMs;
       write_head(false);
-      cupti_.flush_all(0);
+      // While CUPTI waits for the work of one GPU, calls for the others wait for CUPTI. A collective
+      // that has begun on one of them would never end.
+      if (devices_in_use() < 2) {
+        cupti_.flush_all(0);
+      }
     }
     if (!settings_.in_program || buffers_.is_half_full()) {
       drain();

@@ -73,9 +73,9 @@ void TapeState::keep_unreached(LookedUpTables looked_up) {
   };
   if (auto* const one = std::get_if<LookedUp>(&looked_up)) {
     keep(std::move(*one));
-  } else if (auto const* const tables = std::get_if<ops::EmbeddingTables<AnyRuntime>>(&looked_up)) {
-    for (std::int64_t t = 0; t < tables->tables(); ++t) {
-      keep(looked_up_in(ops::detail::weights_of(tables->table(t))));
+  } else if (auto const* const many = std::get_if<LookedUpMany>(&looked_up)) {
+    for (std::int64_t t = 0; t < many->tables.tables(); ++t) {
+      keep(looked_up_in(ops::detail::weights_of(many->tables.table(t))));
     }
   }
 }
@@ -161,11 +161,16 @@ void detail::AnyTape::record_lookup(std::string_view name,
 
 void detail::AnyTape::record_lookup(std::string_view name,
                                     ops::EmbeddingTables<detail::AnyRuntime> const& tables,
+                                    ops::TableBags<detail::AnyRuntime> const* bags,
                                     detail::Floats output,
                                     Backward backward,
                                     std::source_location issued_at) {
   if (!paused_) {
-    state_->record(name, std::move(output), tables, std::move(backward), issued_at);
+    detail::TapeState::LookedUpMany looked_up{tables, std::nullopt};
+    if (bags != nullptr) {
+      looked_up.bags = *bags;
+    }
+    state_->record(name, std::move(output), std::move(looked_up), std::move(backward), issued_at);
   }
 }
 
@@ -281,6 +286,11 @@ bool detail::AnyTape::take_pooled_gradient(detail::AnyTensor const& table,
                                            detail::Floats const& gradient) const {
   return state_->watch != nullptr &&
          state_->watch->takes_pooled(detail::MemoryRange::of(table), gradient);
+}
+
+bool detail::AnyTape::take_pooled_gradient(ops::EmbeddingTables<detail::AnyRuntime> const& tables,
+                                           detail::Floats const& gradient) const {
+  return state_->watch != nullptr && state_->watch->takes_pooled(tables, gradient);
 }
 
 void detail::AnyTape::add_table_part(detail::AnyTensor const& table,

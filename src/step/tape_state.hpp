@@ -42,6 +42,9 @@ class GradientWatch {
   /// Called with the gradient of the output of a lookup in the table. Returns whether that of the
   /// table's rows is not to be added to the tape.
   [[nodiscard]] virtual bool takes_pooled(MemoryRange const& table, Floats const& gradient) = 0;
+  /// The same of a lookup in many tables.
+  [[nodiscard]] virtual bool takes_pooled(ops::EmbeddingTables<AnyRuntime> const& tables,
+                                          Floats const& gradient) = 0;
   /// Called when an operation has been played back and `left` operations have not.
   virtual void after_operation(std::size_t left) = 0;
 };
@@ -62,8 +65,12 @@ struct TapeState {
   [[nodiscard]] static LookedUp looked_up_in(AnyTensor const& table) {
     return {MemoryRange::of(table), {table.block(), table.shape()}, std::nullopt};
   }
-  /// The table of a recorded lookup, or the tables of one in many.
-  using LookedUpTables = std::variant<std::monostate, LookedUp, ops::EmbeddingTables<AnyRuntime>>;
+  /// The tables of a recorded lookup in many.
+  struct LookedUpMany {
+    ops::EmbeddingTables<AnyRuntime> tables;
+    std::optional<ops::TableBags<AnyRuntime>> bags;  ///< null unless the gradient is offered
+  };
+  using LookedUpTables = std::variant<std::monostate, LookedUp, LookedUpMany>;
   /// The gradient that a table or a view of it gets from one lookup.
   struct Lookup {
     Shape table;

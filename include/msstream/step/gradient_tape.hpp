@@ -25,6 +25,8 @@ namespace ops {
 
 template <Runtime R>
 class EmbeddingTables;
+template <Runtime R>
+struct TableBags;
 
 namespace detail {
 
@@ -148,9 +150,11 @@ class GradientTape<detail::AnyRuntime> {
                      detail::Floats output,
                      Backward backward,
                      std::source_location issued_at);
-  /// Records a lookup in many tables, whose backward calls add_table_part() for each of them.
+  /// Records a lookup in many tables, whose backward calls add_table_part() for each of them. With
+  /// bags, which may be null, it does so only where take_pooled_gradient() returns false.
   void record_lookup(std::string_view name,
                      ops::EmbeddingTables<detail::AnyRuntime> const& tables,
+                     ops::TableBags<detail::AnyRuntime> const* bags,
                      detail::Floats output,
                      Backward backward,
                      std::source_location issued_at);
@@ -168,6 +172,8 @@ class GradientTape<detail::AnyRuntime> {
   /// Offers the gradient of the output of a lookup that was recorded with its bags. Returns whether
   /// a DataParallel takes it, to compute that of the rows from the outputs of all ranks.
   [[nodiscard]] bool take_pooled_gradient(detail::AnyTensor const& table,
+                                          detail::Floats const& gradient) const;
+  [[nodiscard]] bool take_pooled_gradient(ops::EmbeddingTables<detail::AnyRuntime> const& tables,
                                           detail::Floats const& gradient) const;
   /// Adds the gradient of one table among those of many.
   void add_table_part(detail::AnyTensor const& table,

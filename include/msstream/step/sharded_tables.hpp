@@ -62,7 +62,9 @@ class AnyShardedTables {
   [[nodiscard]] std::vector<TableSpec> const& tables() const noexcept;
   [[nodiscard]] TablePlan const& plan() const noexcept;
   [[nodiscard]] std::int64_t width() const noexcept;
+  /// `is_ahead`: for a lookup that other work comes before.
   [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(ops::TableBags<AnyRuntime> const& bags,
+                                                             bool is_ahead,
                                                              std::source_location issued_at) const;
   [[nodiscard]] std::shared_ptr<ExchangedIds const> prefetch_rows(
       std::shared_ptr<ExchangedIds const> const& ids,
@@ -166,23 +168,28 @@ class ShardedTables {
   [[nodiscard]] std::int64_t width() const noexcept { return body_.width(); }
 
   /// Sends the ids of this rank's samples to the ranks that have their rows. `bags` has those of
-  /// all tables, in the order of the specs, as for ops::EmbeddingTables. Issued to the
-  /// communicator's group: the ids of the next batch can be exchanged while other work runs,
-  /// because ids depend on no weights of tables. Weights of ids, which all ranks have or none, are
+  /// all tables, in the order of the specs, as for ops::EmbeddingTables. The ids of
+  /// the next batch can be exchanged while other work runs, because ids depend on no weights of
+  /// tables: all kernels of exchange() and prefetch…() are issued to a group of these tables with
+  /// low priority, and the collectives to the communicator's. Weights of ids, which all ranks have
+  /// or none, are
   /// sent too, by one more collective. Asynchronous; capture-safe. Throws std::invalid_argument for
   /// more samples than most_samples, for shapes other than those of TableBags, and for weights of
   /// ids beside a table of Pooling::max.
   [[nodiscard]] ShardedIds<R> exchange(
       ops::TableBags<R> const& bags,
       std::source_location issued_at = std::source_location::current()) const {
-    return ShardedIds<R>(body_.exchange(bags, issued_at));
+    return ShardedIds<R>(body_.exchange(bags, true, issued_at));
   }
 
   /// Looks up and sends, before a lookup of `next`, those of its rows that the bags `now` of no
   /// rank name; of pooled rows, those of bags all of whose rows in a part of a table are such.
   /// Returns `next` with these rows; its lookup gets the others, so that it has the bits of a
   /// lookup without prefetched rows, provided that meanwhile only gradients of `now` change the
-  /// tables. Issued to the communicator's group, beside the backward of `now`; a collective.
+  /// tables. Rows are looked up as soon as their ids have come, also if this is called behind
+  /// the backward of `now`. Call it there, before the update: collectives of a communicator run in
+  /// the order of their calls, and the gradients of `now` must not wait for the rows of `next`. A
+  /// collective.
   /// Asynchronous; capture-safe. Before the first step, `next` and `now` may be the same bags,
   /// which prefetches no row. A later lookup() throws std::logic_error if lookups of other bags
   /// than `now` have been played back since. Throws std::logic_error if other bags have been played
@@ -221,7 +228,7 @@ class ShardedTables {
       Tape& tape,
       ops::TableBags<R> const& bags,
       std::source_location issued_at = std::source_location::current()) const {
-    return lookup(tape, exchange(bags, issued_at), issued_at);
+    return lookup(tape, ShardedIds<R>(body_.exchange(bags, false, issued_at)), issued_at);
   }
 
   /// Adds the parts of this rank to the optimizer, under the names of their tables. With clip_norm

@@ -85,8 +85,7 @@ int devices_in_use() {
   CUresult (*get_state)(CUdevice, unsigned int*, int*) = nullptr;
   int count = 0;
   if (!find(driver, "cuDeviceGetCount", get_count) || !find(driver, "cuDeviceGet", get) ||
-      !find(driver, "cuDevicePrimaryCtxGetState", get_state) ||
-      get_count(&count) != CUDA_SUCCESS) {
+      !find(driver, "cuDevicePrimaryCtxGetState", get_state) || get_count(&count) != CUDA_SUCCESS) {
     return 0;
   }
   int in_use = 0;

@@ -337,8 +337,8 @@ void Recorder::run() {
     if (tick) {
       next_tick = ms + kTickMs;
       write_head(false);
-      // While CUPTI waits for the work of one GPU, calls for the others wait for CUPTI. A collective
-      // that has begun on one of them would never end.
+      // While CUPTI waits for the work of one GPU, calls for the others wait for CUPTI. A
+      // collective that has begun on one of them would never end.
       if (devices_in_use() < 2) {
         cupti_.flush_all(0);
       }

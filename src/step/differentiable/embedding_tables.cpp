@@ -51,7 +51,7 @@ Floats embedding_lookup(AnyTape& tape,
                            embedding_tables_weight_gradient(tables, bags, gradient, issued_at),
                            issued_at);
     }
-    if (moves_tables) {
+    if (moves_tables && !playing.take_pooled_gradient(tables, gradient)) {
       auto const all = std::make_shared<TablesRowGradients<AnyRuntime> const>(
           embedding_tables_gradient(tables, bags, gradient.any(), argmax, issued_at));
       for (std::int64_t t = 0; t < tables.tables(); ++t) {
@@ -69,7 +69,7 @@ Floats embedding_lookup(AnyTape& tape,
     tape.note_inputs(*bags.weights);
   }
   if (moves_tables) {
-    tape.record_lookup(kName, tables, pooled, std::move(play_back), issued_at);
+    tape.record_lookup(kName, tables, &bags, pooled, std::move(play_back), issued_at);
   } else {
     tape.record(kName, pooled, std::move(play_back), issued_at);
   }

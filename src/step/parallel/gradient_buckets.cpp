@@ -82,8 +82,9 @@ void GradientBuckets::watch_last_part() {
   tape_.state().watch = this;
   if (rows_.empty() && !tables_.empty() && communicator_.size() > 1) {
     bool const allows_outputs = options_.reproducible == Reproducible::same_rank_count;
-    ahead_.ids = gather_ids_ahead(tape_, tables_, allows_outputs, communicator_, issued_at_);
+    ahead_.lookups = gather_ids_ahead(tape_, tables_, allows_outputs, communicator_, issued_at_);
     ahead_.outputs.resize(tables_.size());
+    ahead_.outputs_of_many.resize(ahead_.lookups.many.size());
     held_back_ = ahead_.sends_outputs() && !buckets_.empty() ? 1 : 0;
   }
 }
@@ -129,10 +130,23 @@ void GradientBuckets::before_gradient(MemoryRange const& elements) {
 }
 
 bool GradientBuckets::takes_pooled(MemoryRange const& table, Floats const& gradient) {
-  for (std::size_t i = 0; i < ahead_.ids.size(); ++i) {
-    auto const& ids = ahead_.ids[i];
+  auto const& ids_of_tables = ahead_.lookups.ids;
+  for (std::size_t i = 0; i < ids_of_tables.size(); ++i) {
+    auto const& ids = ids_of_tables[i];
     if (ids && ids->own_bags && MemoryRange::of(tables_[i].weights) == table) {
       ahead_.outputs[i] = {gradient, current_scope(*tape_.state().device).group()};
+      return true;
+    }
+  }
+  return false;
+}
+
+bool GradientBuckets::takes_pooled(ops::EmbeddingTables<AnyRuntime> const& tables,
+                                   Floats const& gradient) {
+  auto const& many = ahead_.lookups.many;
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    if (&many[i].tables.in_use() == &tables.in_use()) {
+      ahead_.outputs_of_many[i] = {gradient, current_scope(*tape_.state().device).group()};
       return true;
     }
   }

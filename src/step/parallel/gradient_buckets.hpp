@@ -44,6 +44,8 @@ class GradientBuckets final : public GradientWatch {
 
   void before_gradient(MemoryRange const& elements) override;
   [[nodiscard]] bool takes_pooled(MemoryRange const& table, Floats const& gradient) override;
+  [[nodiscard]] bool takes_pooled(ops::EmbeddingTables<AnyRuntime> const& tables,
+                                  Floats const& gradient) override;
   void after_operation(std::size_t left) override;
   /// Takes the gradients of a part that is not the last one off the tape, and keeps their sums. If
   /// the part has no samples, they are zeros.

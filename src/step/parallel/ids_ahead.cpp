@@ -33,7 +33,7 @@ struct Told {
   std::int64_t outputs = 0;  ///< rows of the lookup's output
   std::int64_t kind = 0;     ///< of lookups whose outputs may be sent; see kind_of()
 };
-constexpr std::size_t kToldOfTable = 3;
+constexpr std::size_t kToldOfTable = 3 + LookupsInMany::kToldNumbers;
 
 /// The lookups of one table that are recorded.
 struct Lookups {
@@ -51,10 +51,9 @@ struct Lookups {
         bool const is_whole = one->range == range && one->table.value == table.shape();
         found.known = one->ids && is_whole ? &node : nullptr;
       }
-    } else if (auto const* const many =
-                   std::get_if<ops::EmbeddingTables<AnyRuntime>>(&node.looked_up)) {
-      for (std::int64_t t = 0; t < many->tables(); ++t) {
-        auto const& weights = ops::detail::weights_of(many->table(t));
+    } else if (auto const* const many = std::get_if<TapeState::LookedUpMany>(&node.looked_up)) {
+      for (std::int64_t t = 0; t < many->tables.tables(); ++t) {
+        auto const& weights = ops::detail::weights_of(many->tables.table(t));
         found.count += MemoryRange::of(weights).overlaps(range) ? 1 : 0;
       }
     }
@@ -191,16 +190,17 @@ struct OwnLookup {
 
 }  // namespace
 
-std::vector<std::optional<IdsAhead>> gather_ids_ahead(
-    AnyTape& tape,
-    std::vector<NamedTable> const& tables,
-    bool allows_outputs,
-    comm::detail::AnyCommunicator const& communicator,
-    std::source_location issued_at) {
+LookupsAhead gather_ids_ahead(AnyTape& tape,
+                              std::vector<NamedTable> const& tables,
+                              bool allows_outputs,
+                              comm::detail::AnyCommunicator const& communicator,
+                              std::source_location issued_at) {
   auto const& state = tape.state();
+  std::optional<LookupsInMany> in_many;
   std::vector<OwnLookup> own(tables.size());
   std::vector<std::int64_t> told_by_this;
   or_give_up(communicator, [&] {
+    in_many.emplace(tape, tables);
     for (std::size_t i = 0; i < tables.size(); ++i) {
       auto const& weights = tables[i].weights;
       auto const [count, known] = lookups_in(state, weights);
@@ -220,10 +220,14 @@ std::vector<std::optional<IdsAhead>> gather_ids_ahead(
         }
       }
       told_by_this.insert(told_by_this.end(), {told.rows, told.outputs, told.kind});
+      auto const of_many = allows_outputs ? in_many->told_of(i) : LookupsInMany::kTellsNothing;
+      told_by_this.insert(told_by_this.end(), of_many.begin(), of_many.end());
     }
   });
   auto const told_by = rows_of_ranks(tables, told_by_this, communicator);
-  std::vector<std::optional<IdsAhead>> ahead(tables.size());
+  LookupsAhead all{std::vector<std::optional<IdsAhead>>(tables.size()),
+                   in_many->gathered(told_by, kToldOfTable, 3, communicator, issued_at)};
+  auto& ahead = all.ids;
   for (std::size_t i = 0; i < tables.size(); ++i) {
     Told most;
     bool are_known = true;
@@ -254,7 +258,7 @@ std::vector<std::optional<IdsAhead>> gather_ids_ahead(
             ? outputs_ahead(own[i], most.outputs, most.kind, weights, communicator, issued_at)
             : rows_ahead(tape, own[i], capacity, weights, communicator, issued_at);
   }
-  return ahead;
+  return all;
 }
 
 }  // namespace msstream::detail

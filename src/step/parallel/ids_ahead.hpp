@@ -2,6 +2,7 @@
 #pragma once
 
 #include "step/parallel/rows_of_ranks.hpp"
+#include "step/parallel/tables_ahead.hpp"
 
 #include <msstream/comm/detail/any_communicator.hpp>
 #include <msstream/ops/bags.hpp>
@@ -38,9 +39,14 @@ struct IdsAhead {
   [[nodiscard]] bool has_lookup() const { return own_rows || own_bags; }
 };
 
+/// The ids of the lookups of a step, gathered before its backward.
+struct LookupsAhead {
+  std::vector<std::optional<IdsAhead>> ids;  ///< by table; null if they are not gathered by table
+  std::vector<TablesAhead> many;             ///< those in many tables
+};
+
 /// Gathers the ids of the lookups that the tape has recorded and not yet played back, of each table
-/// that has at most one lookup on every rank, and no gradient so far. Returns null for the other
-/// tables, and for those without lookups on all ranks.
+/// that has at most one lookup on every rank, and no gradient so far.
 ///
 /// The ids of all ranks are grouped on the communicator's group, so that nothing of it is on the
 /// way from the last gradient to the update. All ranks must call it for the same tables, of which
@@ -49,11 +55,10 @@ struct IdsAhead {
 ///
 /// Outputs are sent only if `allows_outputs`: their sums depend on the division of samples between
 /// ranks, as those of the rows of each rank do not.
-[[nodiscard]] std::vector<std::optional<IdsAhead>> gather_ids_ahead(
-    AnyTape& tape,
-    std::vector<NamedTable> const& tables,
-    bool allows_outputs,
-    comm::detail::AnyCommunicator const& communicator,
-    std::source_location issued_at);
+[[nodiscard]] LookupsAhead gather_ids_ahead(AnyTape& tape,
+                                            std::vector<NamedTable> const& tables,
+                                            bool allows_outputs,
+                                            comm::detail::AnyCommunicator const& communicator,
+                                            std::source_location issued_at);
 
 }  // namespace msstream::detail

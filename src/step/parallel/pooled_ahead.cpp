@@ -30,7 +30,7 @@ std::shared_ptr<ExchangedIds const> ShardedTablesState::prefetch_rows(
         "update has applied, as with micro-batches and with several lookups in a step; expected "
         "one lookup in each update");
   }
-  AnyStreamScope const scope(communicator_.group(), {}, issued_at);
+  AnyStreamScope const scope(ahead_, {}, issued_at);
   NameScope const names("sharded_tables");
   auto result = std::make_shared<ExchangedIds>(ids);
   if (distinct_) {

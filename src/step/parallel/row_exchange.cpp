@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/parallel/row_exchange.hpp"
 
+#include "ops/embedding/embedding_tables.hpp"
 #include "ops/embedding_gradient/merged_gradients.hpp"
 
 #include <msstream/ops/elementwise.hpp>
@@ -37,11 +38,61 @@ class ScopeOfGroup {
   std::optional<AnyStreamScope> scope_;
 };
 
+/// Returns the values in so many rows, those behind them 0, times a factor.
+[[nodiscard]] Floats padded(Floats const& values,
+                            std::int64_t rows,
+                            float factor,
+                            std::source_location issued_at) {
+  auto const count = values.shape()[0];
+  auto all = count > rows ? values.rows(0, rows) : values;
+  if (count < rows) {
+    Floats const room(values.device(), {rows, values.shape()[1]});
+    fill_any(room.rows(count, rows).any(), 0, issued_at);
+    if (count > 0) {
+      copy_on_device(room.rows(0, count).any(), values.any(), issued_at);
+    }
+    all = room;
+  }
+  return factor == 1 ? all : ops::detail::scale(all, factor, issued_at);
+}
+
+/// A lookup in many tables, and the gradient of its output on this rank; null if it got none.
+struct ManyExchanged {
+  TablesAhead ahead;
+  std::optional<OutputGradient> output;
+  std::optional<Floats> values = {};  ///< of all ranks
+
+  /// Returns the gradients of the rows of the tables, by those of outputs.
+  [[nodiscard]] std::vector<LookupGradient> gradients(ops::TableBags<AnyRuntime> const& bags,
+                                                      Floats const& of_outputs,
+                                                      std::source_location issued_at) const {
+    ScopeOfGroup const scope(output->group, issued_at);
+    auto const all = std::make_shared<ops::TablesRowGradients<AnyRuntime> const>(
+        ops::detail::embedding_tables_gradient(
+            ahead.tables, bags, of_outputs.any(), {}, issued_at));
+    std::vector<LookupGradient> gradients;
+    for (std::int64_t t = 0; t < ahead.tables.tables(); ++t) {
+      gradients.push_back(
+          {ops::detail::TablePart{
+               all, t, ahead.tables.first_row(t), ops::detail::most_rows_of(ahead.tables, bags, t)},
+           output->group});
+    }
+    return gradients;
+  }
+  void gather(AnyCommunicator const& communicator, float factor, std::source_location issued_at) {
+    ScopeOfGroup const scope(output->group, issued_at);
+    auto const sent = padded(output->rows, ahead.capacity, factor, issued_at);
+    values.emplace(sent.device(), Shape{communicator.size() * ahead.capacity, sent.shape()[1]});
+    comm::detail::all_gather(communicator, sent.any(), values->any(), issued_at);
+  }
+};
+
 /// The gradients of one table, on this rank and then on all.
 struct Exchanged {
   NamedTable const* table;
   std::vector<LookupGradient const*> own = {};     ///< of each part; null if it has none
   std::optional<IdsAhead> ahead = {};              ///< if its ids are those of the gradients
+  ManyExchanged* many = nullptr;                   ///< if its gradient is that of this lookup
   std::optional<OutputGradient> output = {};       ///< with SentGradient::outputs
   std::optional<LookupGradient> of_output = {};    ///< that of this rank's rows, if they are sent
   std::optional<TensorOf<std::int64_t>> ids = {};  ///< of all ranks
@@ -64,6 +115,9 @@ struct Exchanged {
   }
   /// Returns whether this rank's gradient is that of the ids ahead, if there are any.
   [[nodiscard]] bool has_ids_ahead() const {
+    if (many != nullptr) {
+      return own.front() == nullptr && many->output.has_value();
+    }
     if (!ahead) {
       return true;
     }
@@ -92,14 +146,19 @@ struct Exchanged {
           output->rows.any(),
           {},
           issued_at);
-      if (own.front() != nullptr) {
-        rows = ops::detail::merged_gradients({own.front()->rows, rows}, shape, {}, issued_at);
-      }
-      of_output = LookupGradient{std::move(rows), output->group};
-      own.front() = &*of_output;
+      add_own({std::move(rows), output->group}, issued_at);
       output.reset();
     }
     ahead.reset();
+  }
+  /// Adds a gradient of this rank to that which it has.
+  void add_own(LookupGradient gradient, std::source_location issued_at) {
+    if (own.front() != nullptr) {
+      gradient.rows = ops::detail::merged_gradients(
+          {own.front()->rows, gradient.rows}, table->weights.shape(), {}, issued_at);
+    }
+    of_output = std::move(gradient);
+    own.front() = &*of_output;
   }
   /// Gathers the rows whose ids are ahead, those of outputs times `factor`.
   void gather_values(AnyCommunicator const& communicator,
@@ -107,10 +166,8 @@ struct Exchanged {
                      std::source_location issued_at) {
     ScopeOfGroup const scope(group(), issued_at);
     auto const width = table->weights.shape()[1];
-    auto sent = own_values(width, issued_at);
-    if (ahead->sent == SentGradient::outputs && factor != 1) {
-      sent = ops::detail::scale(sent, factor, issued_at);
-    }
+    auto const sent =
+        own_values(width, ahead->sent == SentGradient::outputs ? factor : 1, issued_at);
     values.emplace(table->weights.device(), Shape{communicator.size() * ahead->capacity, width});
     comm::detail::all_gather(communicator, sent.any(), values->any(), issued_at);
   }
@@ -167,28 +224,36 @@ struct Exchanged {
  private:
   /// Returns what this rank sends, as many rows as the capacity of the ids ahead. Those behind the
   /// rows that have a gradient may be any.
-  [[nodiscard]] Floats own_values(std::int64_t width, std::source_location issued_at) const {
+  [[nodiscard]] Floats own_values(std::int64_t width,
+                                  float factor,
+                                  std::source_location issued_at) const {
     auto const capacity = ahead->capacity;
-    auto const& device = table->weights.device();
     if (own.front() == nullptr && !output) {
-      Floats const none(device, {capacity, width});
-      fill_any(none.any(), 0, issued_at);
-      return none;
+      return padded(Floats(table->weights.device(), {0, width}), capacity, 1, issued_at);
     }
     auto const& values_of_rank =
         output ? output->rows : std::get<ops::RowGradients<AnyRuntime>>(own.front()->rows).values;
-    auto const count = values_of_rank.shape()[0];
-    if (count >= capacity) {
-      return values_of_rank.rows(0, capacity);
-    }
-    Floats const padded(device, {capacity, width});
-    fill_any(padded.rows(count, capacity).any(), 0, issued_at);
-    if (count > 0) {
-      copy_on_device(padded.rows(0, count).any(), values_of_rank.any(), issued_at);
-    }
-    return padded;
+    return padded(values_of_rank, capacity, factor, issued_at);
   }
 };
+
+/// Leaves aside the ids ahead of a lookup in many tables, and computes the gradients of this rank's
+/// rows from that of the output, if there is one.
+void drop_many(std::vector<Exchanged>& all, ManyExchanged& many, std::source_location issued_at) {
+  std::vector<LookupGradient> gradients;
+  if (many.output) {
+    gradients = many.gradients(many.ahead.own, many.output->rows, issued_at);
+  }
+  for (std::size_t t = 0; t < many.ahead.numbers.size(); ++t) {
+    auto& table = all[many.ahead.numbers[t]];
+    table.many = nullptr;
+    if (many.output) {
+      ScopeOfGroup const scope(many.output->group, issued_at);
+      table.add_own(std::move(gradients[t]), issued_at);
+    }
+  }
+  many.output.reset();
+}
 
 /// Returns the largest capacity of each table on any rank. Drops ids ahead of tables of which a
 /// rank has another gradient than that of its ids.
@@ -212,7 +277,9 @@ struct Exchanged {
       }
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (is_other[i]) {
+      if (is_other[i] && all[i].many != nullptr) {
+        drop_many(all, *all[i].many, issued_at);
+      } else if (is_other[i]) {
         all[i].drop_ahead(issued_at);
       }
     }
@@ -224,8 +291,9 @@ struct Exchanged {
 }  // namespace
 
 bool GradientsAhead::sends_outputs() const {
-  return std::ranges::any_of(
-      ids, [](auto const& table) { return table && table->sent == SentGradient::outputs; });
+  return !lookups.many.empty() || std::ranges::any_of(lookups.ids, [](auto const& table) {
+    return table && table->sent == SentGradient::outputs;
+  });
 }
 
 void exchange_rows(TapeState& state,
@@ -245,17 +313,42 @@ void exchange_rows(TapeState& state,
     for (auto const& part : parts) {
       exchanged.own.push_back(part[i] ? &*part[i] : nullptr);
     }
-    if (!ahead.ids.empty()) {
-      exchanged.ahead = std::move(ahead.ids[i]);
+    if (!ahead.lookups.ids.empty()) {
+      exchanged.ahead = std::move(ahead.lookups.ids[i]);
       exchanged.output = std::move(ahead.outputs[i]);
+    }
+  }
+  std::vector<ManyExchanged> of_many;
+  of_many.reserve(ahead.lookups.many.size());  // tables point to them
+  for (std::size_t i = 0; i < ahead.lookups.many.size(); ++i) {
+    auto& many = of_many.emplace_back(
+        ManyExchanged{std::move(ahead.lookups.many[i]), std::move(ahead.outputs_of_many[i])});
+    for (auto const number : many.ahead.numbers) {
+      all[number].many = &many;
     }
   }
   auto const capacities = largest_capacities(tables, all, communicator, issued_at);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].ahead) {
+    auto* const many = all[i].many;
+    if (many != nullptr) {
+      if (!many->values) {
+        many->gather(communicator, factor, issued_at);
+      }
+    } else if (all[i].ahead) {
       all[i].gather_values(communicator, factor, issued_at);
     } else if (capacities[i] > 0) {
       all[i].gather(std::min(capacities[i], tables[i].weights.shape()[0]), communicator, issued_at);
+    }
+  }
+  for (auto const& many : of_many) {
+    if (many.values) {
+      auto const gradients = many.gradients(many.ahead.bags, *many.values, issued_at);
+      for (std::size_t t = 0; t < gradients.size(); ++t) {
+        auto const& weights = tables[many.ahead.numbers[t]].weights;
+        auto const range = MemoryRange::of(weights);
+        state.row_gradients.remove_overlaps(range);
+        state.row_gradients.emplace(range, {weights.block(), {{weights.shape(), gradients[t]}}});
+      }
     }
   }
   for (auto const& exchanged : all) {

@@ -28,10 +28,11 @@ struct OutputGradient {
 /// The ids of the lookups in each table, gathered before the backward, and the gradients of their
 /// outputs.
 struct GradientsAhead {
-  std::vector<std::optional<IdsAhead>> ids;
-  std::vector<std::optional<OutputGradient>> outputs;  ///< of those with SentGradient::outputs
+  LookupsAhead lookups;
+  std::vector<std::optional<OutputGradient>> outputs;  ///< of tables with SentGradient::outputs
+  std::vector<std::optional<OutputGradient>> outputs_of_many;
 
-  /// Returns whether a table sends the gradients of outputs.
+  /// Returns whether the gradients of outputs of a lookup are sent.
   [[nodiscard]] bool sends_outputs() const;
 };
 

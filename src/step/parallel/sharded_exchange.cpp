@@ -82,9 +82,9 @@ kernels::IdReport ShardedTablesState::report_of_ids(
 }
 
 std::shared_ptr<ExchangedIds const> ShardedTablesState::exchange(
-    Bags const& bags, std::source_location issued_at) const {
+    Bags const& bags, bool is_ahead, std::source_location issued_at) const {
   require_bags(bags);
-  AnyStreamScope const scope(communicator_.group(), {}, issued_at);
+  AnyStreamScope const scope(is_ahead ? ahead_ : communicator_.group(), {}, issued_at);
   NameScope const names("sharded_tables");
   if (distinct_) {
     return std::make_shared<ExchangedIds>(

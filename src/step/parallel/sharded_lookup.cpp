@@ -65,7 +65,7 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
     tape->note_input(part.weights);
   }
   if (all_) {
-    tape->record_lookup("sharded_lookup", *all_, pooled, std::move(play_back), issued_at);
+    tape->record_lookup("sharded_lookup", *all_, nullptr, pooled, std::move(play_back), issued_at);
   } else {
     tape->record("sharded_lookup", pooled, std::move(play_back), issued_at);
   }

@@ -3,6 +3,7 @@
 #include "step/initial_values.hpp"
 #include "step/parallel/equal_on_ranks.hpp"
 #include "step/parallel/sharded_tables_state.hpp"
+#include "stream/stream_group.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/base/format.hpp>
@@ -100,6 +101,15 @@ namespace {
   return text;
 }
 
+[[nodiscard]] StreamGroupOptions ahead_options() {
+  StreamGroupOptions options;
+  options.merge_streams = true;
+  options.priority = StreamPriority::low;
+  options.libraries = StreamPoolOptions::LibrariesMade::when_needed;
+  options.name = "ahead";
+  return options;
+}
+
 using Table = ops::EmbeddingTable<AnyRuntime>;
 
 [[nodiscard]] Table table_of(AnyTensor const& weights, ops::Pooling pooling) {
@@ -132,6 +142,7 @@ ShardedTablesState::ShardedTablesState(std::vector<TableSpec> tables,
       layout_(checked_on_all(communicator,
                              [&] { return TableLayout(tables_, plan_, options.most_samples); })),
       device_(communicator.state().device().state()),
+      ahead_(StreamGroup::make(communicator.state().device().context(), -1, ahead_options())),
       id_policy_(options.out_of_range),
       of_rank_(fmt::format("ShardedTables, rank {}", communicator.rank())) {
   require_equal_on_ranks("ShardedTables",
@@ -243,8 +254,8 @@ std::int64_t AnyShardedTables::width() const noexcept {
 }
 
 std::shared_ptr<ExchangedIds const> AnyShardedTables::exchange(
-    ops::TableBags<AnyRuntime> const& bags, std::source_location issued_at) const {
-  return state_->exchange(bags, issued_at);
+    ops::TableBags<AnyRuntime> const& bags, bool is_ahead, std::source_location issued_at) const {
+  return state_->exchange(bags, is_ahead, issued_at);
 }
 
 std::shared_ptr<ExchangedIds const> AnyShardedTables::prefetch_rows(

@@ -102,6 +102,7 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
                      std::source_location issued_at);
 
   [[nodiscard]] std::shared_ptr<ExchangedIds const> exchange(ops::TableBags<AnyRuntime> const& bags,
+                                                             bool is_ahead,
                                                              std::source_location issued_at) const;
   /// Sends the rows of `ids` that `now` does not name ahead, or all if that is null.
   [[nodiscard]] std::shared_ptr<ExchangedIds const> prefetch_rows(
@@ -226,6 +227,9 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   TablePlan plan_;
   TableLayout layout_;
   std::shared_ptr<DeviceState> device_;
+  /// The group of the kernels that run ahead of their lookup. On the communicator's group, the
+  /// collectives behind them would wait for them.
+  std::shared_ptr<StreamGroup> ahead_;
   std::vector<Part> parts_;
   std::optional<Tables> divided_;     ///< the blocks that no other rank has
   std::optional<Tables> replicated_;  ///< the replicated tables

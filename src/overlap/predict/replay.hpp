@@ -151,6 +151,8 @@ class Replay {
   void take_targets(Interval time, Index stream);
   [[nodiscard]] Index ended_at(Ns time, Index device) const;
   [[nodiscard]] Index presumed_target(Index activity) const;
+  [[nodiscard]] Index kept_back_by(Index activity) const;
+  [[nodiscard]] Index unseen_target(Index activity, Fix const& fix) const;
   // The recorded times, as a fix changes them.
   [[nodiscard]] std::pair<double, double> gap_and_cost(Step const& step, Fix const& fix) const;
   [[nodiscard]] double device_ns(std::size_t activity, Fix const& fix) const;

@@ -61,6 +61,30 @@ double Replay::device_ns(std::size_t a, Fix const& fix) const {
   return time;
 }
 
+/// Returns the collective whose blocks left no room for all those of a kernel, which began when the
+/// collective ended, long after it could; kNone if there is none.
+Index Replay::kept_back_by(Index activity) const {
+  auto const& recording = program_.recording();
+  auto const& kernel = program_.activity(activity);
+  auto const device = program_.device_of(activity);
+  auto const before = ended_at(kernel.time.begin, device);
+  bool const may_be = before != kNone && collectives_.is_one(before) && kernel.shape != kNone &&
+                      program_.activity(before).shape != kNone &&
+                      kernel.time.begin - program_.ready(activity) > tolerance::of_order(recording);
+  return may_be && lacks_room_for_all(recording.devices[device],
+                                      recording.shapes[program_.activity(before).shape],
+                                      recording.shapes[kernel.shape])
+             ? before
+             : kNone;
+}
+
+/// Returns what an activity follows, under a fix, though no wait of the recording says so; kNone if
+/// there is nothing.
+Index Replay::unseen_target(Index activity, Fix const& fix) const {
+  auto const target = fix.presumes_no_waits ? kNone : presumed_target(activity);
+  return target == kNone && !fix.small_collectives ? kept_back_by(activity) : target;
+}
+
 /// Whether a kernel has a part of its blocks, for others to run beside it.
 bool Replay::is_divided(Work const& work, Fix const& fix) {
   return fix.parts_of_sms > 1 && work.one_wave && work.fills && (!work.computes || fix.divides_all);

@@ -38,6 +38,7 @@ struct Fix {
   bool begins_as_late = false;  ///< its kernels begin as long after what they wait for as they did
   bool fused = false;           ///< no time passes between activities that follow each other
   bool no_gaps = false;         ///< the host does nothing else than calls
+  bool no_recorder = false;     ///< the recording takes no time between calls
   bool no_legacy_stream = false;
   bool no_channels = false;
   std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones

@@ -15,6 +15,19 @@ namespace {
 
 constexpr double kGraphStep = 300;  ///< the host's part of a launch inside a graph
 
+/// Returns the time that the recording took of a thread between two calls.
+double recorder_ns(Recording const& recording, Index thread, Interval gap) {
+  Ns sum = 0;
+  auto at = std::ranges::lower_bound(
+      recording.overheads, gap.begin, {}, [](Overhead const& part) { return part.time.begin; });
+  for (; at != recording.overheads.end() && at->time.begin < gap.end; ++at) {
+    if (at->kind == OverheadKind::recording && (at->thread == kNone || at->thread == thread)) {
+      sum += std::min(at->time.end, gap.end) - at->time.begin;
+    }
+  }
+  return static_cast<double>(std::min(sum, gap.length()));
+}
+
 }  // namespace
 
 Replay::NewStream Replay::new_stream_of(Index i) const {
@@ -27,6 +40,12 @@ std::pair<double, double> Replay::gap_and_cost(Step const& step, Fix const& fix)
   double gap = static_cast<double>(step.gap);
   if (fix.no_gaps && step.long_gap) {
     gap = std::min<double>(gap, tolerance::kIssue);
+  }
+  if (fix.no_recorder) {
+    auto const begin = time_of(step.call).begin;
+    auto const took = recorder_ns(
+        program_.recording(), program_.call(step.call).thread, {begin - step.gap, begin});
+    gap = std::max(gap - took, 0.0);
   }
   auto const kind = program_.call(step.call).kind;
   bool const issues = kind != CallKind::synchronize && kind != CallKind::release &&

@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <atomic>
+
 namespace {
 
 using planted::new_event;
@@ -18,14 +20,10 @@ void measure(Options const& options, int steps, auto&& step) {
   planted::measure(options, "planted_limits", steps, step);
 }
 
-/// Runs until the host has set `is_open`, and at most for 2 s.
-__global__ void gate(int const volatile* is_open) {
-  unsigned long long begin = 0;
-  unsigned long long now = 0;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
-  do {
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  } while (*is_open == 0 && now - begin < 2'000'000'000ULL);
+/// Holds a stream up until the host has set `is_open`, a std::atomic<bool>.
+void CUDART_CB gate(void* is_open) {
+  while (!static_cast<std::atomic<bool>*>(is_open)->load()) {
+  }
 }
 
 cudaGraphExec_t instantiate(cudaStream_t stream, auto&& issue) {
@@ -40,8 +38,8 @@ cudaGraphExec_t instantiate(cudaStream_t stream, auto&& issue) {
 }
 
 /// The device needs about 1 us from one kernel to the next, which is much beside kernels of 1.5 us.
-/// The host is far ahead: a kernel in front of them waits until all are issued. Fixed: a graph,
-/// whose steps are shorter. The time is that on the device, from the first kernel to the last.
+/// The host is far ahead: the stream is held up until all are issued. Fixed: a graph, whose steps
+/// are shorter. The time is that on the device, from the first kernel to the last.
 void short_kernels(Options const& options) {
   auto const stream = new_stream();
   constexpr int kKernels = 400;  // fewer than the launch queue holds
@@ -51,8 +49,9 @@ void short_kernels(Options const& options) {
     }
   };
   auto* const executable = options.fixed ? instantiate(stream, issue) : nullptr;
-  int* is_open = nullptr;
-  PLANTED_CHECK(cudaMallocHost(&is_open, sizeof(int)));
+  work(stream, 1);  // loads the kernel, for which the stream must not be held up
+  PLANTED_CHECK(cudaStreamSynchronize(stream));
+  std::atomic<bool> is_open = false;
   cudaEvent_t begin = nullptr;
   cudaEvent_t end = nullptr;
   PLANTED_CHECK(cudaEventCreate(&begin));
@@ -60,12 +59,11 @@ void short_kernels(Options const& options) {
   constexpr int kRounds = 7;
   std::vector<float> times;
   for (int round = 0; round < kRounds; ++round) {
-    *static_cast<int volatile*>(is_open) = 0;
-    gate<<<1, 1, 0, stream>>>(is_open);
-    PLANTED_CHECK(cudaGetLastError());
     if (round + 1 == kRounds) {
       nvtxRangePushA("measured");
     }
+    is_open = false;
+    PLANTED_CHECK(cudaLaunchHostFunc(stream, gate, &is_open));
     PLANTED_CHECK(cudaEventRecord(begin, stream));
     if (options.fixed) {
       PLANTED_CHECK(cudaGraphLaunch(executable, stream));
@@ -73,7 +71,7 @@ void short_kernels(Options const& options) {
       issue();
     }
     PLANTED_CHECK(cudaEventRecord(end, stream));
-    *static_cast<int volatile*>(is_open) = 1;
+    is_open = true;
     PLANTED_CHECK(cudaStreamSynchronize(stream));
     if (round + 1 == kRounds) {
       nvtxRangePop();

@@ -7,64 +7,88 @@ under torch.profiler with --recorder kineto). Writes Markdown: what was found fi
 fixed twin is free of it, a confusion table, and predicted beside measured gains.
 
     scripts/planted_overlap.py --build build/cuda --out planted.md
+    scripts/planted_overlap.py --build build/cuda --two-gpus --out ranks.md
 """
 
 import argparse
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "examples" / "teach" / "overlap"
 
-# Program and mode, the causes that are right for the first finding, and a second cause of pairs.
+
+class Planted(typing.NamedTuple):
+    program: str
+    mode: str
+    cause: str  # that the first finding must have
+    second: typing.Optional[str] = None  # another cause, which a later finding must have
+    twin_options: tuple = ()  # of `msstream-overlap run`, if the twin is the program recorded in another way
+    in_recording: bool = False  # the cause costs time only while the program is recorded
+
+
 CUDA = [
-    ("launch_bound", "", "launch-bound", None),
-    ("host_busy", "", "host-busy", None),
-    ("host_synchronization", "", "host-synchronization", None),
-    ("pageable_copy", "", "pageable-copy", None),
-    ("legacy_stream", "", "legacy-stream", None),
-    ("driver_allocation", "", "driver-allocation", None),
-    ("false_dependency", "", "false-dependency", None),
-    ("one_stream_two_roles", "", "one-stream-two-roles", None),
-    ("copy_engine", "", "copy-engine", None),
-    ("multiprocessors_full", "", "multiprocessors-full", None),
-    ("planted", "hardware_queue", "hardware-queue", None),
-    ("planted", "lazy_loading", "lazy-loading", None),
-    ("planted", "queue_is_full", "queue-is-full", None),
-    ("planted", "priority_cannot_help", "priority-cannot-help", None),
-    ("planted", "bandwidth_shared", "bandwidth-shared", None),
-    ("planted", "shared_memory_full", "multiprocessors-full", None),
-    ("planted", "legacy_fill", "legacy-stream", None),
-    ("planted", "redundant_wait", "false-dependency", None),
-    ("planted", "pageable_download", "pageable-copy", None),
-    ("planted", "event_synchronize", "host-synchronization", None),
-    ("planted", "device_synchronize", "host-synchronization", None),
-    ("planted", "host_alloc", "driver-allocation", None),
-    ("planted", "both_directions", "one-stream-two-roles", None),
-    ("planted", "download_engine", "copy-engine", None),
-    ("planted", "launch_two_streams", "launch-bound", None),
-    ("planted", "pageable_and_synchronize", "pageable-copy", "host-synchronization"),
-    ("planted", "allocation_and_full", "driver-allocation", "multiprocessors-full"),
-    ("planted", "legacy_and_busy", "legacy-stream", "host-busy"),
+    Planted("launch_bound", "", "launch-bound"),
+    Planted("host_busy", "", "host-busy"),
+    Planted("host_synchronization", "", "host-synchronization"),
+    Planted("pageable_copy", "", "pageable-copy"),
+    Planted("legacy_stream", "", "legacy-stream"),
+    Planted("driver_allocation", "", "driver-allocation"),
+    Planted("false_dependency", "", "false-dependency"),
+    Planted("one_stream_two_roles", "", "one-stream-two-roles"),
+    Planted("copy_engine", "", "copy-engine"),
+    Planted("multiprocessors_full", "", "multiprocessors-full"),
+    Planted("planted", "hardware_queue", "hardware-queue"),
+    Planted("planted", "lazy_loading", "lazy-loading"),
+    Planted("planted", "queue_is_full", "queue-is-full"),
+    Planted("planted", "priority_cannot_help", "priority-cannot-help"),
+    Planted("planted", "bandwidth_shared", "bandwidth-shared"),
+    Planted("planted", "shared_memory_full", "multiprocessors-full"),
+    Planted("planted", "legacy_fill", "legacy-stream"),
+    Planted("planted", "redundant_wait", "false-dependency"),
+    Planted("planted", "pageable_download", "pageable-copy"),
+    Planted("planted", "event_synchronize", "host-synchronization"),
+    Planted("planted", "device_synchronize", "host-synchronization"),
+    Planted("planted", "host_alloc", "driver-allocation"),
+    Planted("planted", "both_directions", "one-stream-two-roles"),
+    Planted("planted", "download_engine", "copy-engine"),
+    Planted("planted", "launch_two_streams", "launch-bound"),
+    Planted("planted_limits", "short_kernels", "short-kernels"),
+    Planted("planted_limits", "true_dependency", "true-dependency"),
+    Planted("planted_limits", "recording_overhead", "recording-overhead", in_recording=True),
+    Planted("planted_limits", "host_function", "unknown"),
+    Planted("planted_limits", "graph_as_a_whole", "unknown", twin_options=("--graph-nodes",)),
+    Planted("planted", "pageable_and_synchronize", "pageable-copy", "host-synchronization"),
+    Planted("planted", "allocation_and_full", "driver-allocation", "multiprocessors-full"),
+    Planted("planted", "legacy_and_busy", "legacy-stream", "host-busy"),
 ]
 PYTORCH = [
-    ("planted.py", "eager_small", "launch-bound", None),
-    ("planted.py", "read_the_loss", "host-synchronization", None),
-    ("planted.py", "pageable_batch", "pageable-copy", None),
-    ("planted.py", "slow_input", "host-busy", None),
-    ("planted.py", "aliased_streams", "one-stream-two-roles", None),
-    ("planted.py", "empty_cache", "driver-allocation", None),
-    ("planted.py", "large_products", "multiprocessors-full", None),
-    ("planted.py", "late_wait_stream", "false-dependency", None),
-    ("planted.py", "tutorial_copies", "pageable-copy", None),
+    Planted("planted.py", "eager_small", "launch-bound"),
+    Planted("planted.py", "read_the_loss", "host-synchronization"),
+    Planted("planted.py", "pageable_batch", "pageable-copy"),
+    Planted("planted.py", "slow_input", "host-busy"),
+    Planted("planted.py", "aliased_streams", "one-stream-two-roles"),
+    Planted("planted.py", "empty_cache", "driver-allocation"),
+    Planted("planted.py", "large_products", "multiprocessors-full"),
+    Planted("planted.py", "late_wait_stream", "false-dependency"),
+    Planted("planted.py", "tutorial_copies", "pageable-copy"),
 ]
-# Its second half waits for the all-reduces of the first one. No recording tells that it does not need them: the tool finds
-# what else holds the halves up.
-TWO_GPUS = [("half_batches.py", "", "one-stream-two-roles", None)]
+# Each rank has a recording, and the report of rank 0 is judged.
+TWO_GPUS = [
+    Planted("planted_ranks.py", "peer_skew", "peer-skew"),
+    Planted("planted_ranks.py", "uneven_rows", "peer-skew"),
+    Planted("planted_ranks.py", "collective_order", "collective-order"),
+    Planted("planted_ranks.py", "collective_holds_sms", "collective-holds-sms"),
+    # Its second half waits for the all-reduces of the first one. No recording tells that it does not need them: the
+    # tool finds what else holds the halves up.
+    Planted("half_batches.py", "", "one-stream-two-roles"),
+]
 
 
 def command_of(program, mode, fixed, build):
@@ -77,14 +101,18 @@ def command_of(program, mode, fixed, build):
 
 def execute(command, timeout):
     """Returns the output, or raises RuntimeError that says why there is none."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise RuntimeError(f"still ran after {timeout} s") from error
-    if done.returncode != 0:
-        last = (done.stderr or done.stdout).strip().splitlines()
-        raise RuntimeError(f"status {done.returncode}: {last[-1] if last else 'no message'}")
-    return done.stdout
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            os.killpg(process.pid, signal.SIGKILL)  # with the ranks that it started
+            raise RuntimeError(f"still ran after {timeout} s") from error
+    if process.returncode != 0:
+        last = (errors or output).strip().splitlines()
+        raise RuntimeError(f"status {process.returncode}: {last[-1] if last else 'no message'}")
+    return output
 
 
 def step_time(command, timeout):
@@ -94,41 +122,47 @@ def step_time(command, timeout):
     raise RuntimeError("printed no step time")
 
 
-def record(command, program, options, folder, name):
-    """Records a program, and returns the files."""
-    if program.endswith(".py") and options.recorder == "kineto":
-        target = folder / name if program == "half_batches.py" else folder / f"{name}.json.gz"
+def record(command, entry, options, folder, name, more=()):
+    """Records a program, and returns the files: one, or one for each rank."""
+    for stale in folder.glob(f"{name}*.json.gz"):
+        stale.unlink()
+    if entry.program.endswith(".py") and options.recorder == "kineto":
+        target = folder / name if entry in TWO_GPUS else folder / f"{name}.json.gz"
         execute([*command, "--trace", str(target)], options.program_timeout)
         return sorted(target.iterdir()) if target.is_dir() else [target]
     target = folder / f"{name}.json.gz"
     execute(
-        [str(options.tool), "run", "--range", "measured", "--output", str(target), "--force", "--", *command],
+        [str(options.tool), "run", "--range", "measured", "--output", str(target), "--force", *more, "--", *command],
         options.program_timeout,
     )
     return sorted(folder.glob(f"{name}*.json.gz"))
 
 
 def report_of(files, options):
-    """Returns the first report."""
+    """Returns the report, of several ranks that of rank 0."""
     with tempfile.NamedTemporaryFile(suffix=".json") as target:
         execute([str(options.tool), *map(str, files), "--json", target.name], options.program_timeout)
-        return json.loads(pathlib.Path(target.name).read_text())["reports"][0]
+        reports = json.loads(pathlib.Path(target.name).read_text())["reports"]
+    return next((report for report in reports if report.get("rank") == 0), reports[0])
 
 
 def judge(entry, options, folder):
-    program, mode, expected, second = entry
-    row = {"name": mode or program.removesuffix(".py"), "program": program, "expected": expected, "second": second}
+    program, expected, second = entry.program, entry.cause, entry.second
+    name = entry.mode or program.removesuffix(".py")
+    row = {"name": name, "program": program, "expected": expected, "second": second, "recorded": entry.in_recording}
     findings = {}
     together = {}
     for fixed in (False, True):
         key = "fixed" if fixed else "planted"
-        command = command_of(program, mode, fixed, options.build)
-        # Times come from runs without the recorder, one program at a time.
+        command = command_of(program, entry.mode, fixed, options.build)
+        # Times come from runs without the recorder, one program at a time, unless it is the recorder that takes time.
         row[f"{key}_us"] = step_time(command, options.program_timeout)
-        files = record(command, program, options, folder, f"{row['name']}_{key}")
+        files = record(command, entry, options, folder, f"{name}_{key}", entry.twin_options if fixed else ())
         if not files:
             raise RuntimeError("the recorder wrote no file")
         report = report_of(files, options)
+        if entry.in_recording:
+            row[f"{key}_us"] = (report["window"]["end_ns"] - report["window"]["begin_ns"]) / 1000
         findings[key], together[key] = report["findings"], report["together"]
         if options.keep is None:
             for file in files:
@@ -161,9 +195,10 @@ def markdown(rows, failed, skipped, device, recorder):
         mark = "" if first == row["expected"] else " (wrong)"
         gain = row["planted_us"] / row["fixed_us"]
         predicted = "-" if "predicted" not in row else f"{row['predicted']:.2f}" + ("" if within(row) else " (off)")
+        where = " (times of the recorded window)" if row["recorded"] else ""
         planted = row["expected"] + (f", {row['second']}" if row["second"] else "")
         out.append(
-            f"| {row['name']} | {planted} | {first}{mark} | {', '.join(row['found'][1:]) or '-'} "
+            f"| {row['name']}{where} | {planted} | {first}{mark} | {', '.join(row['found'][1:]) or '-'} "
             f"| {', '.join(row['left']) or '-'} | {row['planted_us']:.0f} | {row['fixed_us']:.0f} | {gain:.2f} | {predicted} |"
         )
     causes = sorted({row["expected"] for row in rows} | {row["found"][0] for row in rows if row["found"]})
@@ -210,7 +245,7 @@ def main():
     parser.add_argument("--recorder", choices=["msstream", "kineto"], default="msstream")
     parser.add_argument("--only", default="", help="run only programs and modes whose name contains this")
     parser.add_argument("--no-pytorch", action="store_true")
-    parser.add_argument("--two-gpus", action="store_true", help="run half_batches.py only")
+    parser.add_argument("--two-gpus", action="store_true", help="run the programs for two GPUs, and no others")
     parser.add_argument("--limit", type=float, default=300, help="seconds after which no further program begins")
     parser.add_argument("--program-timeout", type=float, default=60, help="seconds for one run")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder that keeps the recordings")
@@ -218,7 +253,7 @@ def main():
     options.build = options.build.resolve()
     options.tool = (options.tool or options.build / "tools" / "overlap" / "msstream-overlap").resolve()
     entries = TWO_GPUS if options.two_gpus else CUDA + ([] if options.no_pytorch else PYTORCH)
-    entries = [entry for entry in entries if options.only in f"{entry[0]} {entry[1]}"]
+    entries = [entry for entry in entries if options.only in f"{entry.program} {entry.mode}"]
     os.environ["NCCL_NVLS_ENABLE"] = "0"
     begin = time.monotonic()
     rows, failed, skipped = [], [], []
@@ -226,7 +261,7 @@ def main():
         folder = options.keep or pathlib.Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         for entry in entries:
-            name = entry[1] or entry[0]
+            name = entry.mode or entry.program
             if time.monotonic() - begin > options.limit:
                 skipped.append(name)
                 continue

@@ -67,10 +67,7 @@ void lazy_loading(Options const& options) {
   PLANTED_CHECK(cudaDeviceSynchronize());
   std::chrono::duration<double, std::micro> const time = std::chrono::steady_clock::now() - begin;
   nvtxRangePop();
-  std::printf(
-      "{\"program\": \"planted\", \"mode\": \"lazy_loading\", \"fixed\": %s, \"step_us\": %.2f}\n",
-      options.fixed ? "true" : "false",
-      time.count());
+  planted::print(options, "planted", time.count());
 }
 
 /// The launch queue is full of one stream's work, so that the host cannot issue the other's until

@@ -111,6 +111,15 @@ inline Options parse(int argc, char** argv) {
   return options;
 }
 
+/// Prints the time of a step as one line of JSON.
+inline void print(Options const& options, char const* program, double step_us) {
+  std::printf("{\"program\": \"%s\", \"mode\": \"%s\", \"fixed\": %s, \"step_us\": %.2f}\n",
+              program,
+              options.mode.c_str(),
+              options.fixed ? "true" : "false",
+              step_us);
+}
+
 /// Issues `steps` steps back to back, several times, and prints the median time of a step as one
 /// line of JSON. Only the last time is inside the NVTX range "measured", for the recorder.
 template <class Step>
@@ -139,11 +148,7 @@ void measure(Options const& options, char const* program, int steps, Step&& step
     times.push_back(std::chrono::duration<double, std::micro>(time).count() / steps);
   }
   std::sort(times.begin(), times.end());
-  std::printf("{\"program\": \"%s\", \"mode\": \"%s\", \"fixed\": %s, \"step_us\": %.2f}\n",
-              program,
-              options.mode.c_str(),
-              options.fixed ? "true" : "false",
-              times[times.size() / 2]);
+  print(options, program, times[times.size() / 2]);
 }
 
 }  // namespace planted

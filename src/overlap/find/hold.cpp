@@ -452,12 +452,18 @@ std::optional<Hold> Holds::by_resources(Index held,
   bool const has_types =
       recording.has_stream_types || (streams[a.stream].type != StreamType::unknown &&
                                      streams[b.stream].type != StreamType::unknown);
+  bool const whole_graph = a.kind == ActivityKind::graph || b.kind == ActivityKind::graph;
   auto const missing = streams[a.stream].context != streams[b.stream].context ? Missing::turns
+                       : whole_graph                                          ? Missing::graph_edges
                        : program_.may_lack_waits() && (has_types || program_.calls_waits())
                            ? Missing::waits
                        : !has_types            ? Missing::stream_types
                        : a.channel == kUnknown ? Missing::channels
                                                : Missing::nothing;
+  if (missing == Missing::nothing && both_shapes && collectives_.is_one(running) &&
+      lacks_room_for_all(device, recording.shapes[b.shape], recording.shapes[a.shape])) {
+    return Hold{.cause = Cause::collective_holds_sms};  // nothing else is left that kept it back
+  }
   return Hold{.cause = Cause::unknown, .missing = missing};
 }
 

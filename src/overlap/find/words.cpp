@@ -140,11 +140,15 @@ std::string sm_text(Program const& program, Index running, Index held) {
   auto const other = held == kNone ? kNone : program.activity(held).shape;
   auto const lack =
       lacking(device, shape, other == kNone ? LaunchShape{} : recording.shapes[other]);
-  return fmt::format(" ({} blocks, {} at once on {} multiprocessors, limited by {})",
+  auto const wanted = other == kNone ? std::nullopt : occupancy_of(device, recording.shapes[other]);
+  return fmt::format(" ({} blocks, {} at once on {} multiprocessors, limited by {}{})",
                      occupancy->blocks,
                      occupancy->blocks_per_sm * occupancy->sms,
                      occupancy->sms,
-                     text_of(lack.value_or(occupancy->limit)));
+                     text_of(lack.value_or(occupancy->limit)),
+                     wanted && !lack
+                         ? fmt::format(", beside which {} do not all find room", wanted->blocks)
+                         : std::string());
 }
 
 }  // namespace
@@ -279,7 +283,7 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
     case Cause::collective_order:
       return between("A collective queued behind another one of its communicator");
     case Cause::collective_holds_sms:
-      return between("A collective's blocks left no multiprocessor free");
+      return between("A collective's blocks left too few multiprocessors free");
     case Cause::copy_engine:
       return between("A copy queued behind another one of its direction");
     case Cause::hardware_queue:

@@ -128,6 +128,7 @@ void Fix::add(Fix const& other) {
   graph = graph || other.graph;
   fused = fused || other.fused;
   no_gaps = no_gaps || other.no_gaps;
+  no_recorder = no_recorder || other.no_recorder;
   no_legacy_stream = no_legacy_stream || other.no_legacy_stream;
   no_channels = no_channels || other.no_channels;
   shares_sms = shares_sms || other.shares_sms;
@@ -157,6 +158,9 @@ std::optional<Fix> fix_of(Program const& program,
   };
   switch (cause) {
     case Cause::recording_overhead:
+      fix.no_recorder = true;
+      free_calls();
+      break;
     case Cause::lazy_loading:
     case Cause::driver_allocation:
     case Cause::host_synchronization:

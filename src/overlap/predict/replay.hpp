@@ -38,6 +38,7 @@ struct Fix {
   bool begins_as_late = false;  ///< its kernels begin as long after what they wait for as they did
   bool fused = false;           ///< no time passes between activities that follow each other
   bool no_gaps = false;         ///< the host does nothing else than calls
+  bool no_recorder = false;     ///< the recording takes no time between calls
   bool no_legacy_stream = false;
   bool no_channels = false;
   std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones
@@ -151,6 +152,8 @@ class Replay {
   void take_targets(Interval time, Index stream);
   [[nodiscard]] Index ended_at(Ns time, Index device) const;
   [[nodiscard]] Index presumed_target(Index activity) const;
+  [[nodiscard]] Index kept_back_by(Index activity) const;
+  [[nodiscard]] Index unseen_target(Index activity, Fix const& fix) const;
   // The recorded times, as a fix changes them.
   [[nodiscard]] std::pair<double, double> gap_and_cost(Step const& step, Fix const& fix) const;
   [[nodiscard]] double device_ns(std::size_t activity, Fix const& fix) const;

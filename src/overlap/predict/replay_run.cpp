@@ -271,8 +271,8 @@ class Replay::Run {
         auto const changed = fix_.waits.find(wait.sync);
         link(changed == fix_.waits.end() ? wait.target : changed->second, a);
       }
-      if (!is_moved(i) && !fix_.presumes_no_waits) {
-        link(replay_.presumed_target(i), a);
+      if (!is_moved(i)) {
+        link(replay_.unseen_target(i, fix_), a);
       }
       if (activity(a).graph != kUnknown) {
         link_graph(a);

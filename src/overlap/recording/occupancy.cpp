@@ -159,4 +159,23 @@ std::optional<SmResource> lacking(Device const& device,
   return fits == 0 ? std::optional(limit) : std::nullopt;
 }
 
+bool lacks_room_for_all(Device const& device, LaunchShape const& running, LaunchShape const& held) {
+  auto const used = occupancy_of(device, running);
+  auto const wanted = occupancy_of(device, held);
+  if (!used || !wanted || !wanted->is_one_wave()) {
+    return false;
+  }
+  // Blocks go to different multiprocessors first.
+  auto const taken = std::min<std::int64_t>(used->blocks, used->sms);
+  auto const resident = std::min(used->blocks_per_sm, (used->blocks + taken - 1) / taken);
+  auto const block = *needs_of(running);
+  auto free = limits_of(device);
+  free.blocks -= resident;
+  free.threads -= resident * block.threads;
+  free.registers -= resident * block.registers;
+  free.shared_bytes -= resident * block.shared_bytes;
+  auto const beside = fitting(free, *needs_of(held)).first;
+  return wanted->blocks > taken * beside + (used->sms - taken) * wanted->blocks_per_sm;
+}
+
 }  // namespace msstream::overlap

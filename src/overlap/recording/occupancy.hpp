@@ -45,4 +45,10 @@ struct Occupancy {
                                                 LaunchShape const& running,
                                                 LaunchShape const& held);
 
+/// Whether the blocks of `held` could all run at once, but not beside those of `running`. So it is
+/// with a cooperative launch that waits, which needs room for all of them.
+[[nodiscard]] bool lacks_room_for_all(Device const& device,
+                                      LaunchShape const& running,
+                                      LaunchShape const& held);
+
 }  // namespace msstream::overlap

@@ -200,5 +200,26 @@ TEST(HostCausesTest, first_launches_load_code_also_if_there_are_hardly_any_other
   EXPECT_NEAR(finding.prediction->after, 40 * 50 * us, 700 * us);
 }
 
+/// Kernels of two streams, with pauses of the recorder between the launches, outside of calls.
+TEST(HostCausesTest, without_the_recorder_its_pauses_between_calls_are_gone) {
+  auto const report_with = [](Ns pause) {
+    TraceBuilder program;
+    StreamNumber const streams[] = {program.stream(), program.stream()};
+    for (int i = 0; i < 80; ++i) {
+      program.thread().launch(streams[i % 2], {.duration = 15 * us});
+      if (pause > 0) {
+        program.thread().recorder(pause);
+      }
+    }
+    return find(program.run());
+  };
+  auto const finding = first_finding(report_with(30 * us), Cause::recording_overhead);
+  auto const fixed = report_with(0).window.length();
+  EXPECT_GT(finding.prediction->before, 3 * fixed);
+  EXPECT_NEAR(static_cast<double>(finding.prediction->after),
+              static_cast<double>(fixed),
+              0.1 * static_cast<double>(finding.prediction->before));
+}
+
 }  // namespace
 }  // namespace msstream::overlap::cases

@@ -20,7 +20,8 @@ MeetingPlace::MeetingPlace(std::shared_ptr<ThreadWorld> world, std::string name,
       name_(std::move(name)),
       group_(std::move(group)),
       seats_(group_ == nullptr ? static_cast<std::size_t>(world_->size()) : group_->members.size()),
-      announcements_(static_cast<int>(seats_.size())) {}
+      announcements_(static_cast<int>(seats_.size())),
+      launches_(static_cast<int>(seats_.size())) {}
 MeetingPlace::~MeetingPlace() = default;
 
 int MeetingPlace::size() const noexcept {

@@ -4,6 +4,7 @@
 #include "comm/announcements.hpp"
 #include "comm/collective.hpp"
 #include "comm/group.hpp"
+#include "comm/launches.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -59,6 +60,8 @@ class MeetingPlace {
   /// for the other ranks. Makes the place fail if the ranks' collectives differ, or if a rank that
   /// the collective needs has left.
   void announce(int rank, Part const& part);
+  /// The collectives of all ranks that another library has launched.
+  [[nodiscard]] Launches& launches() noexcept { return launches_; }
   /// Tells whether a rank has announced collectives in flight, for fail_stalled().
   void set_in_flight(int rank, bool is_in_flight);
   /// Makes the place fail because no announced collective of a rank has ended within the timeout,
@@ -151,6 +154,7 @@ class MeetingPlace {
   /// The announcements of collectives of all ranks, until the first event that concerns the order
   /// of the ranks: a collective between two, a rank that leaves, or a failure.
   Announcements announcements_;
+  Launches launches_;
   bool is_settled_ = false;  ///< whether the seats have the announcements
   std::optional<Failure> failure_;
   std::atomic<bool> has_failed_{false};  ///< whether there is a failure, without the lock

@@ -44,6 +44,9 @@ class Peers {
 
   /// Tells that the rank issues a collective. Fails if it does not go together with the others'.
   virtual void announce(Part const& part) = 0;
+  /// Tells that the rank has launched a collective of all ranks. With `waits`, and if the ranks are
+  /// threads, returns only when all have launched it, or after some seconds: false then.
+  virtual bool launched(bool waits) = 0;
   /// Tells whether the rank has collectives in flight, and looks for failures of other ranks.
   virtual void look(bool is_in_flight) = 0;
   /// Fails because no collective in flight has ended within the timeout, with the loss of a rank
@@ -63,6 +66,7 @@ class Peers {
 /// The peers of a rank that is a process.
 class PeersOfProcesses : public Peers {
  public:
+  bool launched(bool /*waits*/) override { return true; }
   /// Fails because a rank that a collective needs has closed its connection.
   virtual void lose_connection(int rank, Part const& part) = 0;
 };

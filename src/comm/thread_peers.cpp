@@ -2,6 +2,7 @@
 #include "comm/meeting_place.hpp"
 #include "comm/peers.hpp"
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,13 @@ class ThreadPeers final : public Peers {
     return place_->exchange(rank_, own, timeout_);
   }
   void announce(Part const& part) override { place_->announce(rank_, part); }
+  bool launched(bool waits) override {
+    constexpr auto kPatience = std::chrono::seconds(2);
+    auto& launches = place_->launches();
+    launches.count(rank_);
+    return !waits ||
+           launches.wait_for_others(rank_, kPatience, [this] { return place_->has_failed(); });
+  }
   void look(bool is_in_flight) override { place_->set_in_flight(rank_, is_in_flight); }
   void time_out(std::chrono::nanoseconds timeout) override { place_->fail_stalled(rank_, timeout); }
   void lose(int rank, std::string const& why) override { place_->lose(rank, why); }

@@ -23,8 +23,8 @@ namespace {
 /// Kernels read gradients that begin at multiples of this many elements four at a time.
 constexpr std::int64_t kAlignment = 4;
 
-/// Half of all gradients is the most of a bucket only if it is more bytes than these: a collective
-/// of fewer takes hardly less time than one of so many.
+/// A quarter of all gradients is the most of a bucket only if it is more bytes than these: a
+/// collective of fewer takes hardly less time than one of so many.
 constexpr std::int64_t kLeastBytes = std::int64_t{1} << 20U;
 
 [[nodiscard]] std::int64_t next_multiple(std::int64_t count, std::int64_t of) {
@@ -57,8 +57,8 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
   for (auto const& part : parts) {
     all_bytes += static_cast<std::int64_t>(part.parameter.bytes());
   }
-  // One bucket of all gradients would begin after the last of them, beside nothing.
-  auto const most_bytes = std::min(options.bucket_bytes, std::max(kLeastBytes, all_bytes / 2));
+  // What the last bucket has is exchanged behind the backward, beside nothing.
+  auto const most_bytes = std::min(options.bucket_bytes, std::max(kLeastBytes, all_bytes / 4));
   std::int64_t bytes = 0;
   std::ranges::reverse(parts);
   for (auto& part : parts) {

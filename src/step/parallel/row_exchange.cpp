@@ -2,6 +2,7 @@
 #include "step/parallel/row_exchange.hpp"
 
 #include "ops/embedding_gradient/merged_gradients.hpp"
+#include "step/parallel/padded_rows.hpp"
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
@@ -168,25 +169,14 @@ struct Exchanged {
   /// Returns what this rank sends, as many rows as the capacity of the ids ahead. Those behind the
   /// rows that have a gradient may be any.
   [[nodiscard]] Floats own_values(std::int64_t width, std::source_location issued_at) const {
-    auto const capacity = ahead->capacity;
-    auto const& device = table->weights.device();
-    if (own.front() == nullptr && !output) {
-      Floats const none(device, {capacity, width});
-      fill_any(none.any(), 0, issued_at);
-      return none;
+    std::optional<AnyTensor> of_rank;
+    if (output) {
+      of_rank = output->rows.any();
+    } else if (own.front() != nullptr) {
+      of_rank = std::get<ops::RowGradients<AnyRuntime>>(own.front()->rows).values.any();
     }
-    auto const& values_of_rank =
-        output ? output->rows : std::get<ops::RowGradients<AnyRuntime>>(own.front()->rows).values;
-    auto const count = values_of_rank.shape()[0];
-    if (count >= capacity) {
-      return values_of_rank.rows(0, capacity);
-    }
-    Floats const padded(device, {capacity, width});
-    fill_any(padded.rows(count, capacity).any(), 0, issued_at);
-    if (count > 0) {
-      copy_on_device(padded.rows(0, count).any(), values_of_rank.any(), issued_at);
-    }
-    return padded;
+    PaddedRows const padded{table->weights.device(), DType::float32, {ahead->capacity, width}, 0};
+    return {OfKnownType(), padded.of(of_rank, issued_at)};
   }
 };
 

@@ -63,7 +63,9 @@ class Nccl final : public PeersTransport<Peers> {
   Nccl(std::shared_ptr<msstream::detail::Backend> runtime,
        std::shared_ptr<Peers> peers,
        CommunicatorSettings const& settings)
-      : PeersTransport(std::move(peers), settings.timeout), runtime_(std::move(runtime)) {
+      : PeersTransport(std::move(peers), settings.timeout),
+        runtime_(std::move(runtime)),
+        lock_of_gpu_(lock_of_gpu(runtime_->ordinal())) {
     runtime_->make_current();
     owner_ = std::make_shared<NcclOwner>(runtime_, scratch_bytes());
     calls_ = {.rank = peers_->rank(), .size = peers_->size(), .scratch = owner_->scratch()};
@@ -97,10 +99,10 @@ class Nccl final : public PeersTransport<Peers> {
     if (calls_.comm == nullptr || is_empty || peers_->has_failed()) {
       return;
     }
-    runtime_->make_current();
+    // The group that launches the collective has made the device current.
     ncclResult_t result = ncclSuccess;
     {
-      std::lock_guard const on_gpu(lock_of_gpu(runtime_->ordinal()));
+      std::lock_guard const on_gpu(lock_of_gpu_);
       InCall const in_call(call_);
       result = calls_.put(static_cast<cudaStream_t>(stream), part);
     }
@@ -362,6 +364,7 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
   std::shared_ptr<msstream::detail::Backend> runtime_;
+  std::mutex& lock_of_gpu_;
   msstream::detail::HomeProcess home_{RuntimeLife::driver};
   std::timed_mutex mutex_;
   std::shared_ptr<NcclOwner> owner_;  ///< null once this rank has left

@@ -19,30 +19,28 @@ using msstream::detail::require_no_overlap;
 
 namespace {
 
-/// Throws std::invalid_argument unless a condition holds, and notes the message, which tells the
-/// other ranks why they have waited in vain if the exception ends this one.
+/// Throws std::invalid_argument, and notes the message, which tells the other ranks why they have
+/// waited in vain if the exception ends this one.
 template <class... Arguments>
-void require_of(AnyCommunicator const& communicator,
-                bool condition,
-                fmt::format_string<Arguments...> format,
-                Arguments&&... arguments) {
-  if (!condition) [[unlikely]] {
-    auto const message = fmt::format(format, std::forward<Arguments>(arguments)...);
-    communicator.state().note_refusal(message);
-    msstream::detail::throw_invalid_argument(message);
-  }
+[[noreturn, gnu::noinline, gnu::cold]] void refuse(AnyCommunicator const& communicator,
+                                                   fmt::format_string<Arguments...> format,
+                                                   Arguments&&... arguments) {
+  auto const message = fmt::format(format, std::forward<Arguments>(arguments)...);
+  communicator.state().note_refusal(message);
+  msstream::detail::throw_invalid_argument(message);
 }
 
 /// Throws std::invalid_argument unless the tensor is on the communicator's device.
 void require_device(AnyCommunicator const& communicator,
                     CollectiveKind kind,
                     AnyTensor const& tensor) {
-  require_of(communicator,
-             tensor.device() == communicator.state().device().state(),
-             "{}: a tensor of shape {} on another device than that of communicator '{}'",
-             name_of(kind),
-             tensor.shape(),
-             communicator.name());
+  if (tensor.device() != communicator.state().device().state()) [[unlikely]] {
+    refuse(communicator,
+           "{}: a tensor of shape {} on another device than that of communicator '{}'",
+           name_of(kind),
+           tensor.shape(),
+           communicator.name());
+  }
 }
 
 void require_reduction(AnyCommunicator const& communicator,
@@ -51,21 +49,23 @@ void require_reduction(AnyCommunicator const& communicator,
                        Reduction reduction) {
   bool const is_float =
       dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
-  require_of(communicator,
-             is_float || reduction != Reduction::mean,
-             "{}: the mean of {}; expected float32, float16 or bfloat16",
-             name_of(kind),
-             name_of(dtype));
+  if (!is_float && reduction == Reduction::mean) [[unlikely]] {
+    refuse(communicator,
+           "{}: the mean of {}; expected float32, float16 or bfloat16",
+           name_of(kind),
+           name_of(dtype));
+  }
 }
 
 void require_rank(AnyCommunicator const& communicator, CollectiveKind kind, int rank) {
-  require_of(communicator,
-             rank >= 0 && rank < communicator.size(),
-             "{}: rank {} of communicator '{}', which has {}",
-             name_of(kind),
-             rank,
-             communicator.name(),
-             communicator.size());
+  if (rank < 0 || rank >= communicator.size()) [[unlikely]] {
+    refuse(communicator,
+           "{}: rank {} of communicator '{}', which has {}",
+           name_of(kind),
+           rank,
+           communicator.name(),
+           communicator.size());
+  }
 }
 
 /// Issues a collective that only reads its tensor on this rank.
@@ -121,28 +121,30 @@ void require_parts(AnyCommunicator const& communicator,
                    AnyTensor const& whole,
                    char const* part_name,
                    AnyTensor const& part) {
-  require_of(communicator,
-             whole.count() == part.count() * communicator.size(),
-             "{}: {} {} and {} {} on {} ranks; expected {} elements",
-             name_of(kind),
-             whole_name,
-             whole.shape(),
-             part_name,
-             part.shape(),
-             communicator.size(),
-             part.count() * communicator.size());
+  if (whole.count() != part.count() * communicator.size()) [[unlikely]] {
+    refuse(communicator,
+           "{}: {} {} and {} {} on {} ranks; expected {} elements",
+           name_of(kind),
+           whole_name,
+           whole.shape(),
+           part_name,
+           part.shape(),
+           communicator.size(),
+           part.count() * communicator.size());
+  }
 }
 
 void require_counts(AnyCommunicator const& communicator,
                     char const* name,
                     AnyTensor const& counts) {
   require_device(communicator, CollectiveKind::all_to_all_counted, counts);
-  require_of(communicator,
-             counts.count() == communicator.size(),
-             "all_to_all: {} {} on {} ranks; expected an element a rank",
-             name,
-             counts.shape(),
-             communicator.size());
+  if (counts.count() != communicator.size()) [[unlikely]] {
+    refuse(communicator,
+           "all_to_all: {} {} on {} ranks; expected an element a rank",
+           name,
+           counts.shape(),
+           communicator.size());
+  }
 }
 
 }  // namespace
@@ -200,14 +202,14 @@ order::Position all_to_all(AnyCommunicator const& communicator,
                            AnyTensor const& output,
                            std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::all_to_all;
-  require_of(
-      communicator,
-      input.count() == output.count() && input.count() % communicator.size() == 0,
-      "all_to_all: input {} and output {} on {} ranks; expected equal numbers of elements, a "
-      "multiple of the ranks",
-      input.shape(),
-      output.shape(),
-      communicator.size());
+  if (input.count() != output.count() || input.count() % communicator.size() != 0) [[unlikely]] {
+    refuse(communicator,
+           "all_to_all: input {} and output {} on {} ranks; expected equal numbers of elements, a "
+           "multiple of the ranks",
+           input.shape(),
+           output.shape(),
+           communicator.size());
+  }
   return issue_apart(communicator,
                      {.kind = kind, .dtype = input.dtype(), .count = input.count()},
                      input,
@@ -223,13 +225,15 @@ order::Position all_to_all(AnyCommunicator const& communicator,
                            std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::all_to_all_counted;
   auto const& shape = input.shape();
-  require_of(communicator,
-             shape.rank() >= 2 && shape[0] == communicator.size() && output.shape() == shape,
-             "all_to_all: input {} and output {} with counts, on {} ranks; expected two of shape "
-             "[ranks, capacity, …]",
-             shape,
-             output.shape(),
-             communicator.size());
+  if (!(shape.rank() >= 2 && shape[0] == communicator.size() && output.shape() == shape))
+      [[unlikely]] {
+    refuse(communicator,
+           "all_to_all: input {} and output {} with counts, on {} ranks; expected two of shape "
+           "[ranks, capacity, …]",
+           shape,
+           output.shape(),
+           communicator.size());
+  }
   require_counts(communicator, "counts", counts);
   require_counts(communicator, "received", received);
   require_device(communicator, kind, input);
@@ -270,7 +274,9 @@ order::Position send(AnyCommunicator const& communicator,
                      std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::send;
   require_rank(communicator, kind, to);
-  require_of(communicator, to != communicator.rank(), "send: rank {} to itself", to);
+  if (!(to != communicator.rank())) [[unlikely]] {
+    refuse(communicator, "send: rank {} to itself", to);
+  }
   return issue_of_sender(
       communicator,
       {.kind = kind, .dtype = tensor.dtype(), .count = tensor.count(), .peer = to},
@@ -284,7 +290,9 @@ order::Position receive(AnyCommunicator const& communicator,
                         std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::receive;
   require_rank(communicator, kind, from);
-  require_of(communicator, from != communicator.rank(), "receive: rank {} from itself", from);
+  if (!(from != communicator.rank())) [[unlikely]] {
+    refuse(communicator, "receive: rank {} from itself", from);
+  }
   return issue_of_receiver(
       communicator,
       {.kind = kind, .dtype = tensor.dtype(), .count = tensor.count(), .peer = from},

@@ -34,6 +34,12 @@ class InsideWork {
           fmt::format("{} called from inside the work of the operation '{}'", what, place()));
     }
   }
+  /// Does not measure the text, as long as there is nothing to refuse.
+  static void refuse(char const* what) {
+    if (RuntimeThread::launching() != nullptr) [[unlikely]] {
+      refuse(std::string_view(what));
+    }
+  }
   /// Throws a std::logic_error if the host may not wait on the calling thread: inside an
   /// operation's work, and on a thread that runs the work of a stream (HostStream::run(), or a host
   /// function of CUDA), because the stream would wait for itself.

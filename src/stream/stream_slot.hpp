@@ -41,7 +41,8 @@ struct StreamIdentity {
 /// held. No thread holds these two locks of two slots at once.
 ///
 /// Memory ordering: launched and completed are stored with release and loaded with acquire;
-/// launched also follows the rules of LaunchBells.
+/// launched also follows the rules of LaunchBells, and so does waiting: a thread raises it before
+/// it looks at launched once more, and the launching thread looks at it after storing launched.
 struct StreamSlot {
   /// The state that the streams of one capture share. Its address distinguishes them from the
   /// streams of other captures.
@@ -56,15 +57,24 @@ struct StreamSlot {
   /// must continue.
   void publish_launched(std::uint64_t number) noexcept {
     launched.store(number);
-    launched.notify_all();
+    if (waiting.load() != 0) [[unlikely]] {
+      launched.notify_all();
+    }
     bells.launched(number);
   }
   /// Blocks the host until operation `number` of the stream is launched.
   void await_launched(std::uint64_t number) noexcept {
-    for (auto seen = launched.load(std::memory_order_acquire); seen < number;
-         seen = launched.load(std::memory_order_acquire)) {
-      launched.wait(seen, std::memory_order_acquire);
+    if (launched.load(std::memory_order_acquire) < number) [[unlikely]] {
+      wait_for_launch(number);
     }
+  }
+  /// Sleeps until operation `number` is launched.
+  [[gnu::noinline, gnu::cold]] void wait_for_launch(std::uint64_t number) noexcept {
+    waiting.fetch_add(1);
+    for (auto seen = launched.load(); seen < number; seen = launched.load()) {
+      launched.wait(seen);
+    }
+    waiting.fetch_sub(1);
   }
   /// Notes that operation `number` failed. Called by the launching thread before
   /// publish_launched().
@@ -113,6 +123,9 @@ struct StreamSlot {
   std::mutex issuing;
   std::atomic<std::uint64_t> reserved{0};
   std::atomic<std::uint64_t> launched{0};
+  /// The threads that wait for a change of `launched`. To notify nobody would still write to a
+  /// cache line that all threads of the process share.
+  std::atomic<std::uint32_t> waiting{0};
   LaunchBells bells;  ///< for threads that sleep until `launched` reaches a number
   std::atomic<std::uint64_t> completed{0};
   /// The capture to which the stream's work goes; null if the work runs. Set from attach() to

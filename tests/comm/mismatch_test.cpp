@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -39,6 +40,17 @@ struct Deviation {
   /// Whether a rank may be done before the other one has come, if NCCL carries it out.
   bool ends_early = false;
 };
+
+/// Returns the message of the exception that `call` throws; empty if it throws none.
+template <class Call>
+std::string message_if_thrown(Call const& call) {
+  try {
+    call();
+  } catch (std::exception const& error) {
+    return error.what();
+  }
+  return {};
+}
 
 template <Element T, Runtime R>
 Tensor<T, R> zeros_of(Rank<R> const& rank, std::int64_t count) {
@@ -195,25 +207,29 @@ std::vector<Deviation<R>> deviations() {
 
 TYPED_TEST(Mismatch, is_told_to_both_ranks_with_both_collectives_before_anything_hangs) {
   for (auto const& deviation : deviations<TypeParam>()) {
-    SCOPED_TRACE(deviation.what);
     std::barrier both_have_waited(2);
     std::atomic<int> told{0};
     on_ranks<TypeParam>(
         2,
         [&](Rank<TypeParam> const& rank) {
-          auto message = message_of<CollectiveError>([&] {
+          SCOPED_TRACE(deviation.what);  // of this thread
+          auto const issue_and_wait = [&] {
             (rank.rank() == 0 ? deviation.of_rank_0 : deviation.of_rank_1)(rank);
             rank.communicator.synchronize();
-          });
+          };
+          std::string message;
           if (is_by_nccl<TypeParam> && deviation.ends_early) {
             // The first rank may have waited before there was a difference, which is found when the
             // second one issues. Its next wait tells.
+            message = message_if_thrown(issue_and_wait);
             told.fetch_add(message.empty() ? 0 : 1);
             both_have_waited.arrive_and_wait();
             EXPECT_GE(told.load(), 1) << "the rank that issues last is told at once";
             if (message.empty()) {
               message = message_of<CollectiveError>([&] { rank.communicator.synchronize(); });
             }
+          } else {
+            message = message_of<CollectiveError>(issue_and_wait);
           }
           EXPECT_THAT(message,
                       AllOf(HasSubstr("communicator 'world'"),

@@ -212,6 +212,32 @@ TEST_F(NcclTest, a_call_that_fails_is_told_to_all_ranks) {
   });
 }
 
+// NCCL may carry out a send, or the root's part of a broadcast, before the other rank has come.
+TEST_F(NcclTest, a_rank_that_was_done_before_there_was_a_difference_is_told_at_its_next_wait) {
+  for (bool const is_send : {true, false}) {
+    std::barrier<> all(2);
+    ms::comm::run_as_threads(2, [&](World const& world) {
+      Device const device;
+      auto const own = communicator(device, world);
+      auto const tensor = ms::zeros<float>(device, {4});
+      if (world.rank() == 0) {
+        EXPECT_EQ(message_of([&] {
+                    is_send ? ms::comm::send(own, tensor, 1) : ms::comm::broadcast(own, tensor, 0);
+                    own.synchronize();
+                  }),
+                  "");
+      }
+      all.arrive_and_wait();
+      if (world.rank() == 1) {
+        is_send ? ms::comm::all_reduce(own, tensor) : ms::comm::broadcast(own, tensor, 1);
+      }
+      all.arrive_and_wait();
+      EXPECT_THAT(message_of([&] { own.synchronize(); }),
+                  AllOf(HasSubstr("rank 0 has "), HasSubstr("and rank 1 has ")));
+    });
+  }
+}
+
 TEST_F(NcclTest, a_call_that_connects_gpus_ends_when_another_rank_does_not_come) {
   std::atomic<int> made{0};
   ms::comm::run_as_threads(2, [&](World const& world) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/data_files.hpp"
 #include "train_ple/small_ranks.hpp"
+#include "training/rows_ahead.hpp"
 #include "training/step_program.hpp"
 #include "training/table_plans.hpp"
 
@@ -74,6 +75,16 @@ TEST_F(TrainPleTablesInParts, learn_from_rows_that_are_a_step_stale) {
   EXPECT_NE(found[1], exact[1]);
   for (std::size_t i = 1; i < 8; ++i) {
     EXPECT_NEAR(found[i].get<double>(), exact[i].get<double>(), 0.1) << "step " << i;
+  }
+}
+
+TEST_F(TrainPleTablesInParts, send_rows_ahead_of_the_update_of_their_step) {
+  for (std::string const lookahead : {"none", "ids", "rows", "stale_rows"}) {
+    auto const ended = run_program(
+        MSSTREAM_TRAIN_PLE,
+        in_parts("grouped", 2) + Words{"--lookahead", lookahead, "--trace", path("timeline")});
+    ASSERT_EQ(ended.status, 0) << ended.err;
+    expect_rows_ahead(path("timeline"), lookahead);
   }
 }
 

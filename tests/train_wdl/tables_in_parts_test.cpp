@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/data_files.hpp"
 #include "train_wdl/program.hpp"
+#include "training/rows_ahead.hpp"
 #include "training/table_plans.hpp"
 
 #include <cstddef>
@@ -92,6 +93,16 @@ TEST_F(TrainWdlTablesInParts, learn_from_rows_that_are_a_step_stale) {
   EXPECT_NE(found[1], exact[1]);
   for (std::size_t i = 1; i < 11; ++i) {
     EXPECT_NEAR(found[i].get<double>(), exact[i].get<double>(), 0.02) << "step " << i;
+  }
+}
+
+TEST_F(TrainWdlTablesInParts, send_rows_ahead_of_the_update_of_their_step) {
+  for (std::string const lookahead : {"none", "ids", "rows", "stale_rows"}) {
+    // Epochs have eight full batches. The eleventh step of the run is the one in the timeline.
+    auto const ended = train_wdl(in_parts(2) + Words{"--rows", "5040", "--steps", "12"} +
+                                 Words{"--lookahead", lookahead, "--trace", path("timeline")});
+    ASSERT_EQ(ended.status, 0) << ended.err;
+    expect_rows_ahead(path("timeline"), lookahead);
   }
 }
 

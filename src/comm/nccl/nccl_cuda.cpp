@@ -3,6 +3,7 @@
 #include "comm/nccl/nccl_calls_cuda.hpp"
 #include "comm/nccl/nccl_connect_cuda.hpp"
 #include "comm/nccl/nccl_ends_cuda.hpp"
+#include "comm/nccl/young_collectives.hpp"
 #include "comm/peers.hpp"
 #include "comm/peers_transport.hpp"
 #include "comm/timeout.hpp"
@@ -52,6 +53,10 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0), "msstream needs NCCL 
 
 /// Collectives between GPUs by NCCL.
 ///
+/// Ranks that are threads wait after a young collective until all have launched it. CUDA loads a
+/// kernel as it is first launched, and then may wait for all work of the GPU while it keeps other
+/// threads out. A collective that has begun on that GPU would wait for a rank that is kept out.
+///
 /// States: sound until the first failure of its peers, then aborted, once the thread that watches
 /// it has noticed. A failed communicator puts nothing on streams. Memory ordering: `mutex_`
 /// protects the communicator against its end while NCCL is called.
@@ -63,7 +68,9 @@ class Nccl final : public PeersTransport<Peers> {
   Nccl(std::shared_ptr<msstream::detail::Backend> runtime,
        std::shared_ptr<Peers> peers,
        CommunicatorSettings const& settings)
-      : PeersTransport(std::move(peers), settings.timeout), runtime_(std::move(runtime)) {
+      : PeersTransport(std::move(peers), settings.timeout),
+        runtime_(std::move(runtime)),
+        lock_of_gpu_(lock_of_gpu(runtime_->ordinal())) {
     runtime_->make_current();
     owner_ = std::make_shared<NcclOwner>(runtime_, scratch_bytes());
     calls_ = {.rank = peers_->rank(), .size = peers_->size(), .scratch = owner_->scratch()};
@@ -88,28 +95,12 @@ class Nccl final : public PeersTransport<Peers> {
   void put(NativeStream stream,
            Part const& issued,
            std::shared_ptr<Transport> const& /*self*/) override {
-    std::lock_guard const guard(mutex_);
-    std::optional<Part> placed;
-    Part const& part = has_windows() ? placed.emplace(with_places(issued)) : issued;
-    peers_->announce(part);
-    bool const is_empty = part.what.count == 0 && part.what.capacity == 0 &&
-                          part.what.kind != CollectiveKind::barrier && part.counts == nullptr;
-    if (calls_.comm == nullptr || is_empty || peers_->has_failed()) {
-      return;
-    }
-    runtime_->make_current();
-    ncclResult_t result = ncclSuccess;
-    {
-      std::lock_guard const on_gpu(lock_of_gpu(runtime_->ordinal()));
-      InCall const in_call(call_);
-      result = calls_.put(static_cast<cudaStream_t>(stream), part);
-    }
-    if (result != ncclSuccess && !peers_->has_failed()) {
-      auto const why =
-          failure_text(fmt::format("{}: {}", to_string(part), text_of(result, calls_.comm)));
-      is_told_by_exception_.store(true);
-      peers_->lose(peers_->rank(), why);
-      throw std::runtime_error(why);
+    launch(stream, issued);
+    bool const is_of_all =
+        issued.what.kind != CollectiveKind::send && issued.what.kind != CollectiveKind::receive;
+    // Without the mutex, so that a failure can end the communicator meanwhile.
+    if (is_of_all && !peers_->launched(young_.is(issued.what))) {
+      young_.trust();
     }
   }
 
@@ -165,6 +156,32 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
  private:
+  void launch(NativeStream stream, Part const& issued) {
+    std::lock_guard const guard(mutex_);
+    std::optional<Part> placed;
+    Part const& part = has_windows() ? placed.emplace(with_places(issued)) : issued;
+    peers_->announce(part);
+    bool const is_empty = part.what.count == 0 && part.what.capacity == 0 &&
+                          part.what.kind != CollectiveKind::barrier && part.counts == nullptr;
+    if (calls_.comm == nullptr || is_empty || peers_->has_failed()) {
+      return;
+    }
+    // The group that launches the collective has made the device current.
+    ncclResult_t result = ncclSuccess;
+    {
+      std::lock_guard const on_gpu(lock_of_gpu_);
+      InCall const in_call(call_);
+      result = calls_.put(static_cast<cudaStream_t>(stream), part);
+    }
+    if (result != ncclSuccess && !peers_->has_failed()) {
+      auto const why =
+          failure_text(fmt::format("{}: {}", to_string(part), text_of(result, calls_.comm)));
+      is_told_by_exception_.store(true);
+      peers_->lose(peers_->rank(), why);
+      throw std::runtime_error(why);
+    }
+  }
+
   /// How long NCCL may need for connections when all ranks have come.
   static constexpr auto kForConnections = std::chrono::seconds(60);
 
@@ -362,6 +379,8 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
   std::shared_ptr<msstream::detail::Backend> runtime_;
+  std::mutex& lock_of_gpu_;
+  YoungCollectives young_;
   msstream::detail::HomeProcess home_{RuntimeLife::driver};
   std::timed_mutex mutex_;
   std::shared_ptr<NcclOwner> owner_;  ///< null once this rank has left

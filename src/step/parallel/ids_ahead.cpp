@@ -8,10 +8,11 @@
 #include "ops/embedding_gradient/merged_gradients.hpp"
 #include "step/gradient_scopes.hpp"
 #include "step/parallel/or_give_up.hpp"
+#include "step/parallel/padded_rows.hpp"
 #include "step/tape_state.hpp"
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
-#include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <algorithm>
@@ -89,6 +90,17 @@ struct Lookups {
          (bags.ids.dtype() == DType::int32 ? 1 : 0);
 }
 
+/// The properties of lookups with outputs that may be sent, by their number; see kind_of().
+[[nodiscard]] std::int64_t hotness_of(std::int64_t kind) {
+  return kind / 4;
+}
+[[nodiscard]] ops::Pooling pooling_of(std::int64_t kind) {
+  return kind / 2 % 2 == 1 ? ops::Pooling::mean : ops::Pooling::sum;
+}
+[[nodiscard]] DType dtype_of(std::int64_t kind) {
+  return kind % 2 == 1 ? DType::int32 : DType::int64;
+}
+
 /// Returns the ids of the ranks, `count` of each rank, from this rank's, of which there may be
 /// fewer or none. The others are -1.
 [[nodiscard]] AnyTensor gathered(std::optional<AnyTensor> const& own,
@@ -97,16 +109,11 @@ struct Lookups {
                                  comm::detail::AnyCommunicator const& communicator,
                                  std::shared_ptr<DeviceState> const& device,
                                  std::source_location issued_at) {
-  auto const existing = own ? own->count() : 0;
-  auto const padded = [&] {
-    AnyTensor const ids(device, dtype, {count});
-    fill_any(ids.rows(existing, count), 0xFF, issued_at);  // -1
-    if (existing > 0) {
-      copy_on_device(ids.rows(0, existing), own->reshaped({existing}), issued_at);
-    }
-    return ids;
-  };
-  auto const sent = existing == count ? *own : padded();
+  std::optional<AnyTensor> flat;
+  if (own) {
+    flat = own->reshaped({own->count()});
+  }
+  auto const sent = PaddedRows{device, dtype, {count}, 0xFF}.of(flat, issued_at);
   AnyTensor all(device, dtype, {communicator.size() * count});
   comm::detail::all_gather(communicator, sent, all, issued_at);
   return all;
@@ -163,9 +170,9 @@ struct OwnLookup {
                                      std::source_location issued_at) {
   AnyStreamScope const scope(communicator.group(), {}, issued_at);
   NameScope const names("data_parallel");
-  auto const hotness = kind / 4;
-  auto const pooling = kind / 2 % 2 == 1 ? ops::Pooling::mean : ops::Pooling::sum;
-  auto const dtype = kind % 2 == 1 ? DType::int32 : DType::int64;
+  auto const hotness = hotness_of(kind);
+  auto const pooling = pooling_of(kind);
+  auto const dtype = dtype_of(kind);
   std::optional<ops::Bags<AnyRuntime>> own_bags;
   std::optional<AnyTensor> sent;
   if (own.node != nullptr) {
@@ -245,13 +252,14 @@ LookupsAhead gather_ids_ahead(AnyTape& tape,
     }
     auto const& weights = tables[i].weights;
     auto const row_bytes = static_cast<std::int64_t>(sizeof(float)) * weights.shape()[1];
-    constexpr std::int64_t kIdBytes = sizeof(std::int64_t);
     constexpr std::int64_t kMostIds = std::numeric_limits<std::int32_t>::max();  // grouped at once
     auto const capacity = std::min(most.rows, weights.shape()[0]);
-    auto const hotness = most.kind / 4;
+    auto const hotness = hotness_of(most.kind);
+    constexpr std::int64_t kIdBytes = sizeof(std::int64_t);  // of distinct rows
+    auto const bytes_of_ids = hotness * static_cast<std::int64_t>(bytes_of(dtype_of(most.kind)));
     bool const sends_outputs =
         is_one_kind &&
-        most.outputs * (row_bytes + hotness * kIdBytes) <= capacity * (row_bytes + kIdBytes) &&
+        most.outputs * (row_bytes + bytes_of_ids) <= capacity * (row_bytes + kIdBytes) &&
         communicator.size() * most.outputs * hotness <= kMostIds;
     ahead[i] =
         sends_outputs

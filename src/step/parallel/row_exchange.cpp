@@ -3,6 +3,7 @@
 
 #include "ops/embedding/embedding_tables.hpp"
 #include "ops/embedding_gradient/merged_gradients.hpp"
+#include "step/parallel/padded_rows.hpp"
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
@@ -38,21 +39,16 @@ class ScopeOfGroup {
   std::optional<AnyStreamScope> scope_;
 };
 
-/// Returns the values in so many rows, those behind them 0, times a factor.
-[[nodiscard]] Floats padded(Floats const& values,
-                            std::int64_t rows,
+/// Returns the rows that a rank sends, `shape[0]` of them, times a factor: its own, which may be
+/// none, and then zeros.
+[[nodiscard]] Floats padded(std::optional<Floats> const& own,
+                            Shape const& shape,
+                            std::shared_ptr<DeviceState> const& device,
                             float factor,
                             std::source_location issued_at) {
-  auto const count = values.shape()[0];
-  auto all = count > rows ? values.rows(0, rows) : values;
-  if (count < rows) {
-    Floats const room(values.device(), {rows, values.shape()[1]});
-    fill_any(room.rows(count, rows).any(), 0, issued_at);
-    if (count > 0) {
-      copy_on_device(room.rows(0, count).any(), values.any(), issued_at);
-    }
-    all = room;
-  }
+  PaddedRows const rows{device, DType::float32, shape, 0};
+  Floats const all(OfKnownType(),
+                   rows.of(own ? std::optional(own->any()) : std::nullopt, issued_at));
   return factor == 1 ? all : ops::detail::scale(all, factor, issued_at);
 }
 
@@ -81,8 +77,10 @@ struct ManyExchanged {
   }
   void gather(AnyCommunicator const& communicator, float factor, std::source_location issued_at) {
     ScopeOfGroup const scope(output->group, issued_at);
-    auto const sent = padded(output->rows, ahead.capacity, factor, issued_at);
-    values.emplace(sent.device(), Shape{communicator.size() * ahead.capacity, sent.shape()[1]});
+    auto const width = ahead.tables.width();
+    auto const& device = ahead.tables.device();
+    auto const sent = padded(output->rows, {ahead.capacity, width}, device, factor, issued_at);
+    values.emplace(device, Shape{communicator.size() * ahead.capacity, width});
     comm::detail::all_gather(communicator, sent.any(), values->any(), issued_at);
   }
 };
@@ -227,13 +225,13 @@ struct Exchanged {
   [[nodiscard]] Floats own_values(std::int64_t width,
                                   float factor,
                                   std::source_location issued_at) const {
-    auto const capacity = ahead->capacity;
-    if (own.front() == nullptr && !output) {
-      return padded(Floats(table->weights.device(), {0, width}), capacity, 1, issued_at);
+    std::optional<Floats> of_rank;
+    if (output) {
+      of_rank = output->rows;
+    } else if (own.front() != nullptr) {
+      of_rank = std::get<ops::RowGradients<AnyRuntime>>(own.front()->rows).values;
     }
-    auto const& values_of_rank =
-        output ? output->rows : std::get<ops::RowGradients<AnyRuntime>>(own.front()->rows).values;
-    return padded(values_of_rank, capacity, factor, issued_at);
+    return padded(of_rank, {ahead->capacity, width}, table->weights.device(), factor, issued_at);
   }
 };
 

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <exception>
+#include <semaphore>
 #include <string>
 #include <thread>
 
@@ -52,33 +53,50 @@ TYPED_TEST(CapturesEndedTest, it_is_said_and_the_device_and_the_next_capture_wor
   EXPECT_EQ(to_host(out).back(), 9);
 }
 
-/// Tests captures while a thread of another library allocates and frees device memory all the time.
+/// Tests captures while a thread of another library allocates and frees device memory: once inside
+/// each capture, and once beside its end, its instantiation and its replay. A thread that did it in
+/// a loop would keep the driver's lock from the calls of the capture for seconds.
 TYPED_TEST(CapturesEndedTest, memory_taken_and_freed_by_another_thread_ends_none) {
+  constexpr int kCaptures = 50;
   Device<TypeParam> const device;
   auto const in = to_device<float, TypeParam>(device, Floats(512, 3), {512});
   Tensor<float, TypeParam> const out(device, {512});
-  std::atomic<bool> stop{false};
   std::atomic<int> of_other{cudaSuccess};
-  std::thread other([&] {
-    while (!stop && of_other == cudaSuccess) {
-      void* memory = nullptr;
-      of_other = cudaMalloc(&memory, 1U << 20U);
-      of_other = of_other != cudaSuccess ? of_other.load() : cudaFree(memory);
+  auto const take_and_free = [&] {
+    void* memory = nullptr;
+    auto result = cudaMalloc(&memory, 1U << 20U);
+    result = result != cudaSuccess ? result : cudaFree(memory);
+    if (result != cudaSuccess) {
+      of_other = result;
+    }
+  };
+  std::counting_semaphore<> captured(0);
+  std::thread beside([&] {
+    for (int i = 0; i < kCaptures; ++i) {
+      captured.acquire();
+      take_and_free();
     }
   });
   std::string error;
+  int ended = 0;
   try {
-    for (int i = 0; i < 50; ++i) {
-      CapturedStep<TypeParam> step(device, [&] { copy(out, ops::multiply(in, in)); });
+    for (; ended < kCaptures; ++ended) {
+      CapturedStep<TypeParam> step(device, [&] {
+        auto const squares = ops::multiply(in, in);
+        std::thread(take_and_free).join();
+        copy(out, squares);
+        captured.release();
+      });
       step.replay();
       EXPECT_EQ(to_host(out).back(), 9);
     }
   } catch (std::exception const& caught) {
     error = caught.what();
   }
-  stop = true;
-  other.join();
+  captured.release(kCaptures);
+  beside.join();
   EXPECT_EQ(error, "");
+  EXPECT_EQ(ended, kCaptures);
   EXPECT_EQ(of_other, cudaSuccess);
 }
 

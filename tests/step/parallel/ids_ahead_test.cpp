@@ -40,20 +40,42 @@ enum class Use : std::uint8_t {
   none,      ///< there is no lookup
 };
 
-/// A table of `rows` rows of 4, and a weight of [4, 1], trained on 6 samples of 3 ids a rank.
+/// The lookups of a model, and the samples of two ranks, which one rank may have together.
+struct HowLookups {
+  std::int64_t rows;
+  ops::Pooling pooling = ops::Pooling::sum;
+  int narrow_from = 2;  ///< ranks from this one on have int32 ids, and those before it int64 ids
+  std::int64_t samples_of_last = kSamplesOfRank;
+  ops::OptimizerKind rule = ops::OptimizerKind::adam;
+
+  /// Returns the samples of a rank of `ranks`.
+  [[nodiscard]] std::int64_t samples_of(int rank, int ranks) const {
+    auto const whole = kSamplesOfRank + samples_of_last;
+    return ranks == 1 ? whole : rank == 0 ? kSamplesOfRank : samples_of_last;
+  }
+};
+
+/// A table of rows of 4, and a weight of [4, 1], trained on samples of 3 ids: 6 a rank, unless the
+/// last rank has others.
 template <Runtime R>
 class LookupModel {
  public:
-  LookupModel(Rank<R> const& rank, std::int64_t rows)
+  LookupModel(Rank<R> const& rank, std::int64_t rows) : LookupModel(rank, HowLookups{rows}) {}
+  LookupModel(Rank<R> const& rank, HowLookups const& how)
       : device_(rank.device),
+        pooling_(how.pooling),
+        samples_(how.samples_of(rank.rank(), rank.size())),
+        share_(static_cast<float>(samples_ * rank.size()) /
+               static_cast<float>(how.samples_of(0, 1))),
         parameters_(device_, {.seed = 1}),
-        table_(parameters_.table("table", {rows, 4}, init::uniform(-1, 1))),
+        table_(parameters_.table("table", {how.rows, 4}, init::uniform(-1, 1))),
         weight_(parameters_.dense("weight", {4, 1}, init::normal())),
-        ids_(rank.tensor(ids_of(rank.rank(), rows)).reshaped({kSamplesOfRank, 3})),
-        labels_(rank.tensor(std::vector<float>(kSamplesOfRank, 1)).reshaped({kSamplesOfRank, 1})),
-        none_(zeros<float>(device_, {kSamplesOfRank, 4})),
+        bags_(bags_of(rank, how, samples_)),
+        labels_(rank.tensor(std::vector<float>(static_cast<std::size_t>(samples_), 1))
+                    .reshaped({samples_, 1})),
+        none_(zeros<float>(device_, {samples_, 4})),
         tape_(device_),
-        optimizer_(device_, {.kind = ops::OptimizerKind::adam, .learning_rate = 0.1F}),
+        optimizer_(device_, {.kind = how.rule, .learning_rate = 0.1F}),
         parallel_(parameters_, rank.communicator) {
     optimizer_.add(parameters_);
   }
@@ -66,8 +88,9 @@ class LookupModel {
       } else if (use == Use::unneeded) {
         rows = none_;
       }
-      return std::optional(
-          ops::mean_bce_with_logits(tape_, ops::matmul(tape_, rows, weight_), labels_));
+      auto const loss =
+          ops::mean_bce_with_logits(tape_, ops::matmul(tape_, rows, weight_), labels_);
+      return std::optional(share_ == 1 ? loss : ops::scale(tape_, loss, share_));
     });
     optimizer_.step(tape_);
     tape_.clear();
@@ -78,23 +101,33 @@ class LookupModel {
   }
 
  private:
-  /// Ranks share some ids, and each has some twice.
-  static std::vector<std::int64_t> ids_of(int rank, std::int64_t rows) {
-    std::vector<std::int64_t> ids;
-    for (std::int64_t i = 0; i < kIdsOfRank; ++i) {
-      ids.push_back((i % 11 + 7 * rank) % rows);
+  /// Ranks share some ids, and each has some twice. One rank has those of two.
+  template <Element Id>
+  static Tensor<Id, R> ids_of(Rank<R> const& rank, HowLookups const& how, std::int64_t samples) {
+    std::vector<Id> ids;
+    for (std::int64_t i = 0; i < 3 * samples; ++i) {
+      auto const other = i / kIdsOfRank;
+      ids.push_back(
+          static_cast<Id>(((i - other * kIdsOfRank) % 11 + 7 * (rank.rank() + other)) % how.rows));
     }
-    return ids;
+    return rank.tensor(ids).reshaped({samples, 3});
+  }
+  static ops::Bags<R> bags_of(Rank<R> const& rank, HowLookups const& how, std::int64_t samples) {
+    return rank.rank() >= how.narrow_from ? ops::Bags<R>(ids_of<std::int32_t>(rank, how, samples))
+                                          : ops::Bags<R>(ids_of<std::int64_t>(rank, how, samples));
   }
   [[nodiscard]] Tensor<float, R> look_up() {
-    return ops::embedding_lookup(tape_, table_, ops::Bags<R>(ids_));
+    return ops::embedding_lookup(tape_, table_, bags_, {.pooling = pooling_});
   }
 
   Device<R> device_;
+  ops::Pooling pooling_;
+  std::int64_t samples_;
+  float share_;  ///< of the rank's loss in the mean over all samples, times the ranks
   Parameters<R> parameters_;
   Tensor<float, R> table_;
   Tensor<float, R> weight_;
-  Tensor<std::int64_t, R> ids_;
+  ops::Bags<R> bags_;
   Tensor<float, R> labels_;
   Tensor<float, R> none_;
   GradientTape<R> tape_;
@@ -223,6 +256,60 @@ TYPED_TEST(IdsAhead, ids_without_a_gradient_do_not_move_rows) {
     auto const expected = moved(Use::none);
     EXPECT_EQ(moved(Use::unneeded), expected) << rows;
     EXPECT_NE(moved(Use::once), expected) << rows;
+  }
+}
+
+// The steps of two ranks are those of one that has the samples of both, up to rounding. Ranks with
+// ids of different types send distinct rows.
+TYPED_TEST(IdsAhead, two_ranks_train_as_one_with_each_pooling_and_type_of_ids) {
+  for (int choice = 0; choice < 24; ++choice) {
+    HowLookups const how{.rows = (choice & 1) != 0 ? kManyRows : kFewRows,
+                         .pooling = (choice & 2) != 0 ? ops::Pooling::mean : ops::Pooling::sum,
+                         .narrow_from = choice / 8,
+                         .samples_of_last = (choice & 4) != 0 ? kSamplesOfRank - 2 : kSamplesOfRank,
+                         .rule = ops::OptimizerKind::sgd};
+    auto const trained_on = [&](int ranks) {
+      std::vector<float> table;
+      on_ranks<TypeParam>(ranks, [&](Rank<TypeParam> const& rank) {
+        SCOPED_TRACE("choice " + std::to_string(choice) + ", rank " + std::to_string(rank.rank()));
+        LookupModel<TypeParam> model(rank, how);
+        model.step();
+        model.step();
+        if (rank.size() > 1) {
+          // That of the ids is the first, with room for those of the rank that has the most.
+          std::size_t const id_bytes = how.narrow_from == 0 ? 4 : 8;
+          auto const sent = how.rows == kManyRows ? kIdsOfRank * id_bytes : kFewRows * 8;
+          EXPECT_EQ(collectives_in_order(model.record(Use::once)).front(),
+                    std::pair(CollectiveKind::all_gather, sent));
+        } else {
+          model.step();
+        }
+        if (rank.rank() == 0) {
+          table = model.table();
+        }
+      });
+      return table;
+    };
+    auto const expected = trained_on(1);
+    auto const found = trained_on(2);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i], expected[i], 1e-5) << "choice " << choice << ", element " << i;
+    }
+  }
+}
+
+// Of 8 rows, distinct ones are 192 bytes with their ids, and 6 outputs with 18 ids are 168 bytes if
+// these are int32, and 240 if they are int64.
+TYPED_TEST(IdsAhead, ids_of_four_bytes_let_outputs_be_sent_that_others_do_not) {
+  for (bool const is_narrow : {false, true}) {
+    on_ranks<TypeParam>(2, [&](Rank<TypeParam> const& rank) {
+      LookupModel<TypeParam> model(rank, HowLookups{.rows = 8, .narrow_from = is_narrow ? 0 : 2});
+      model.step();
+      std::size_t const sent = is_narrow ? 18 * 4 : 8 * 8;
+      EXPECT_EQ(collectives_in_order(model.record(Use::once)).front(),
+                std::pair(CollectiveKind::all_gather, sent));
+    });
   }
 }
 

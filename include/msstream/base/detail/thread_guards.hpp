@@ -22,7 +22,7 @@ class GuardedThread {
  public:
   /// If another thread has destroyed a guard of the calling thread, closes that guard and throws
   /// std::logic_error, once. Costs two loads otherwise.
-  static void refuse_lost(std::string_view what) {
+  static void refuse_lost(char const* what) {
     auto* const thread = current_;
     if (thread != nullptr && thread->has_lost_.load(std::memory_order_acquire)) [[unlikely]] {
       thread->close_lost(what);

@@ -61,16 +61,9 @@ class LookupsInParts {
         StreamScope<R> const side(pool[pool.groups() - 1]);
         return bags_of(*next_keys);
       }();
-      sent_->next = tables_.exchange(bags);
+      sent_->next = with_rows(tables_.exchange(bags), now);
     }
     return pooled;
-  }
-  /// Sends the rows of the next step ahead, if this one looks ahead: behind the backward, whose
-  /// collectives then do not wait for them, and before the update. All ranks call it.
-  void send_rows() const {
-    if (sent_->next) {
-      sent_->next = with_rows(*sent_->next, *sent_->kept);
-    }
   }
   /// Ends a training step, behind its update: what was sent for the next one takes the place of
   /// what this one has used.

@@ -117,13 +117,9 @@ class StepTraining {
       auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
       return model().loss(tape_, pool, inputs_of_part(inputs(), part));
     });
-    auto const* const lookups = lookups_in_parts<R>(model());
-    if (lookups != nullptr) {
-      lookups->send_rows();
-    }
     optimizer_.step(tape_);
     tape_.clear();
-    if (lookups != nullptr) {
+    if (auto const* const lookups = lookups_in_parts<R>(model())) {
       lookups->end_step();
     }
   }

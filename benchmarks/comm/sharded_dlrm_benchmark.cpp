@@ -51,8 +51,7 @@ struct Size {
 /// `ids_ahead`: the ids of the next step are exchanged beside this step. `rows_ahead`: and its
 /// pooled rows are sent, as far as this step moves none of their rows. `stale_ahead`: all pooled
 /// rows of the next step are sent, as they are before the update of this one. `distinct_ahead`:
-/// distinct rows are sent, those of the next step that this one does not move ahead of it. Rows go
-/// ahead behind the gradients of this step.
+/// distinct rows are sent, those of the next step that this one does not move ahead of it.
 enum class Way : std::uint8_t { in_turn, ids_ahead, rows_ahead, stale_ahead, distinct_ahead };
 constexpr std::array kWays{
     Way::in_turn, Way::ids_ahead, Way::rows_ahead, Way::stale_ahead, Way::distinct_ahead};
@@ -84,7 +83,9 @@ class Training {
       : way_(way),
         rows_(size.samples / world.size()),
         device_(ms::comm::device_of<R>(world, {.matmul_precision = ms::MatmulPrecision::tf32})),
-        for_tables_(device_, world, {.name = fmt::format("tables {}", name_of(way))}),
+        for_tables_(device_,
+                    world,
+                    {.name = fmt::format("tables {}", name_of(way))}),
         for_gradients_(device_, world, {.name = fmt::format("gradients {}", name_of(way))}),
         tables_(
             specs_of(size),
@@ -172,14 +173,11 @@ class Training {
     auto const pooled = tables_.lookup(tape_, now);
     std::optional<ms::ShardedIds<R>> next;
     if (exchanged) {
-      next = tables_.exchange(bags());
+      next = with_rows(tables_.exchange(bags()), now);
     }
     auto const logits = top_(tape_, ms::ops::dot_interaction(tape_, dense, pooled));
     auto const loss = ms::ops::mean_bce_with_logits(tape_, logits, *labels_);
     parallel_.backward(tape_, loss);
-    if (next) {
-      next = with_rows(*next, now);
-    }
     optimizer_.step(tape_);
     tape_.clear();
     if (next && is_captured) {

@@ -82,12 +82,12 @@ float train(ms::comm::World const& world, std::string const& path, int from, int
   float last = 0;
   auto ids = tables.exchange(ids_of(device, part, from));
   for (int step = from; step < to; ++step) {
-    auto const pooled = tables.lookup(tape, ids);                       // [rows, tables.width()]
-    auto const next = tables.exchange(ids_of(device, part, step + 1));  // beside what follows
+    auto const pooled = tables.lookup(tape, ids);  // [rows, tables.width()]
+    auto const next = tables.exchange(ids_of(device, part, step + 1));
+    ids = tables.prefetch_rows(next, ids);  // both beside what follows
     auto const logits = ms::ops::matmul(tape, pooled, weight);
     auto const loss = ms::ops::mean_bce_with_logits(tape, logits, y);
     parallel.backward(tape, parallel.weighted(tape, loss, samples));
-    ids = tables.prefetch_rows(next, ids);  // sent behind the gradients, beside the update
     optimizer.step(tape);
     tape.clear();
     last = ms::to_host(loss)[0];

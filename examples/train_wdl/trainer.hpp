@@ -273,9 +273,6 @@ class Trainer {
       auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
       return model_.loss(tape_, pool, *own.parts[static_cast<std::size_t>(part)]);
     });
-    if (model_.in_parts()) {
-      model_.in_parts()->send_rows();
-    }
     optimizer_.step(tape_);
     tape_.clear();
     if (model_.in_parts()) {

@@ -186,10 +186,9 @@ class ShardedTables {
   /// rank name; of pooled rows, those of bags all of whose rows in a part of a table are such.
   /// Returns `next` with these rows; its lookup gets the others, so that it has the bits of a
   /// lookup without prefetched rows, provided that meanwhile only gradients of `now` change the
-  /// tables. Rows are looked up as soon as their ids have come, also if this is called behind
-  /// the backward of `now`. Call it there, before the update: collectives of a communicator run in
-  /// the order of their calls, and the gradients of `now` must not wait for the rows of `next`. A
-  /// collective.
+  /// tables. Rows are looked up as soon as their ids have come. Pooled rows are sent behind the
+  /// gradients of `now`, which must not wait for them, or by the next lookup() or assign(); distinct
+  /// rows are sent at once. A collective.
   /// Asynchronous; capture-safe. Before the first step, `next` and `now` may be the same bags,
   /// which prefetches no row. A later lookup() throws std::logic_error if lookups of other bags
   /// than `now` have been played back since. Throws std::logic_error if other bags have been played

@@ -12,10 +12,12 @@
 #include <msstream/trace/name_scope.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 namespace msstream::detail {
 
@@ -59,7 +61,12 @@ PooledAhead ShardedTablesState::pooled_ahead(ExchangedIds const& ids,
   }
   auto const argmax = argmax_for(ids);
   if (now == nullptr) {
-    return {received_rows(ids, argmax, issued_at), argmax};
+    auto const sent = pooled_for_all(ids, argmax, issued_at);
+    Floats const received(device_, sent.shape());
+    send_later([this, sent, received, issued_at] {
+      comm::detail::all_to_all(communicator_, sent.any(), received.any(), issued_at);
+    });
+    return {received, argmax};
   }
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   // Places have 32 bits, and sums of SplitCounts 64.
@@ -195,11 +202,36 @@ Floats ShardedTablesState::exchanged_bags(Bags const* bags,
         {},
         issued_at);
   }
-  Floats received(device_, {ranks(), stride});
+  Floats const received(device_, {ranks(), stride});
   TensorOf<std::int64_t> const received_counts(device_, {ranks()});
-  comm::detail::all_to_all(
-      communicator_, sent.any(), counts.any(), received.any(), received_counts.any(), issued_at);
+  auto const send = [=, this] {
+    comm::detail::all_to_all(
+        communicator_, sent.any(), counts.any(), received.any(), received_counts.any(), issued_at);
+  };
+  if (is_late) {
+    send();
+  } else {
+    send_later(send);
+  }
   return received;
+}
+
+// In the order of their calls, the collectives of a communicator wait for each other. Rows that are
+// needed in the next step must not keep back the gradients of this one.
+void ShardedTablesState::send_later(std::function<void()> send) const {
+  auto const is_played_back = is_played_back_->lock();
+  if (is_played_back == nullptr || *is_played_back) {
+    send();
+  } else {
+    to_send_->push_back(std::move(send));
+  }
+}
+
+void ShardedTablesState::send_ahead() const {
+  NameScope const names("sharded_tables");
+  for (auto const& send : std::exchange(*to_send_, {})) {
+    send();
+  }
 }
 
 }  // namespace msstream::detail

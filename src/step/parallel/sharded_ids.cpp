@@ -86,6 +86,7 @@ void assign_ids(ExchangedIds const& to, ExchangedIds const& from, std::source_lo
           "ShardedIds: ids {} weights assigned to those {}; expected both with or both without",
           is_weighted(from) ? "with" : "without",
           is_weighted(to) ? "with" : "without");
+  from.tables->send_ahead();
   auto const targets = tensors_of(to);
   auto const sources = tensors_of(from);
   for (std::size_t i = 0; i < targets.size(); ++i) {

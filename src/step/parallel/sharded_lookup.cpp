@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -22,6 +23,7 @@ namespace kernels = ops::kernels;
 Floats ShardedTablesState::lookup(AnyTape* tape,
                                   std::shared_ptr<ExchangedIds const> const& ids,
                                   std::source_location issued_at) const {
+  send_ahead();
   NameScope const names("sharded_tables");
   if (ids->beside) {
     auto const all = *backwards_ - ids->beside->of_tables;
@@ -48,8 +50,11 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
   if (tape == nullptr) {
     return pooled;
   }
-  auto play_back = [self = shared_from_this(), ids, argmax, issued_at](AnyTape& playing,
-                                                                       Floats const& gradient) {
+  auto const is_played_back = std::make_shared<bool>(false);
+  *is_played_back_ = is_played_back;
+  auto play_back = [self = shared_from_this(), ids, argmax, is_played_back, issued_at](
+                       AnyTape& playing, Floats const& gradient) {
+    *is_played_back = true;
     ++*ids->backwards;
     ++*self->backwards_;
     self->not_updated_->note(ids->backwards, playing.state().while_kept());
@@ -214,6 +219,7 @@ void ShardedTablesState::send_back(AnyTape& tape,
       {},
       issued_at);
   comm::detail::all_to_all(communicator_, sent.any(), received.any(), issued_at);
+  send_ahead();
   if (!all_) {
     return;
   }

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -135,6 +136,8 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
     return communicator_;
   }
   [[nodiscard]] NotUpdated& updates() const noexcept { return *not_updated_; }
+  /// Sends the rows that have been looked up ahead and wait for the gradients of a lookup.
+  void send_ahead() const;
 
   /// Returns the report of ids that no table has, with the tables' names and the rank, and adds
   /// what it writes to `written`.
@@ -172,6 +175,8 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   [[nodiscard]] Floats received_rows(ExchangedIds const& ids,
                                      std::optional<TensorOf<std::int32_t>> const& argmax,
                                      std::source_location issued_at) const;
+  /// Sends rows ahead, behind the gradients of a lookup whose backward is still to come.
+  void send_later(std::function<void()> send) const;
   /// Pools and sends the bags of `ids` none of whose rows `now` names ahead, or all if that is
   /// null.
   [[nodiscard]] PooledAhead pooled_ahead(ExchangedIds const& ids,
@@ -236,6 +241,11 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   std::optional<Tables> all_;         ///< the blocks of the rank, for gradients
 
   std::optional<DistinctRows> distinct_;  ///< if distinct rows are sent
+  /// The all-to-alls of rows that have been looked up ahead, while they wait.
+  std::shared_ptr<std::vector<std::function<void()>>> to_send_ =
+      std::make_shared<std::vector<std::function<void()>>>();
+  /// Whether the latest lookup on a tape has been played back; null if no tape has it.
+  std::shared_ptr<std::weak_ptr<bool>> is_played_back_ = std::make_shared<std::weak_ptr<bool>>();
   std::shared_ptr<std::int64_t> backwards_ = std::make_shared<std::int64_t>(0);  ///< of all bags
   std::shared_ptr<NotUpdated> not_updated_ = std::make_shared<NotUpdated>();
 

@@ -327,9 +327,7 @@ Cause Host::judge_copy(Index call) const {
   bool const waits = program_.call(call).time.end >= copy.time.end;
   if (is_pageable(copy)) {
     // A small download reads a value, for which the host waits with any memory.
-    bool const is_value = copy.direction == CopyDirection::d2h && copy.bytes != kUnknown &&
-                          copy.bytes < tolerance::kSmallCopyBytes;
-    return is_value ? Cause::host_synchronization : Cause::pageable_copy;
+    return reads_value(copy) ? Cause::host_synchronization : Cause::pageable_copy;
   }
   return waits ? Cause::host_synchronization : Cause::launch_bound;
 }

@@ -259,15 +259,22 @@ std::string replay_text(ReplayCheck const& check) {
             "would gain it.");
 }
 
-std::string harmless_text(
-    Recording const& recording, Index device, Cause cause, Ns time, Interval window) {
+std::string harmless_text(Recording const& recording,
+                          Index device,
+                          Cause cause,
+                          Ns time,
+                          Interval window,
+                          bool gains_idle_time) {
   return fmt::format(
-      "GPU {}: for {} ({}), work waited while one activity ran ({}), but has nothing to gain: the "
-      "window would be as long. This does not count as lost.",
+      "GPU {}: for {} ({}), work waited while one activity ran ({}), but has {}. This does not "
+      "count as lost.",
       recording.devices[device].number,
       duration_text(time),
       share_text(time, window.length()),
-      text_of(cause).id);
+      text_of(cause).id,
+      gains_idle_time ? "nothing more to gain than the idle time of that cause: issued earlier, it "
+                        "would wait for another one"
+                      : "nothing to gain: the window would be as long");
 }
 
 }  // namespace msstream::overlap

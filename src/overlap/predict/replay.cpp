@@ -293,10 +293,18 @@ void Replay::find_targets(Step& step) {
   } else if (call.kind == CallKind::synchronize || call.kind == CallKind::release) {
     auto const sync = program_.sync_of(step.call);
     auto stream = sync == kNone ? kNone : recording.syncs[sync].stream;
+    auto at = call.time.begin;
     if (sync != kNone && recording.syncs[sync].kind == SyncKind::event) {
+      auto const record = recording.syncs[sync].record_call;
       stream = recording.syncs[sync].record_stream;
+      at = record == kNone ? at : recording.calls[record].time.begin;
     }
     take_targets(call.time, stream);
+    if (stream != kNone) {
+      for (auto const& wait : program_.pending_waits(stream, at)) {
+        add(wait.target);
+      }
+    }
   }
   step.targets = static_cast<std::uint32_t>(targets_.size()) - step.first_target;
   step.waits = step.targets > 0;

@@ -129,9 +129,10 @@ Hold Holds::by_queue(Index target, Index running) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);
   if (collectives_.same_group(running, target)) {
-    return are_one_exchange(running, target)
+    bool const may_be_one = may_be_one_exchange(running, target);
+    return may_be_one && !is_small_behind(running, target)
                ? Hold{}
-               : Hold{.cause = Cause::collective_order, .queued = target};
+               : Hold{.cause = Cause::collective_order, .queued = target, .is_guess = may_be_one};
   }
   if (!independent(running, target)) {
     return Hold{};
@@ -142,12 +143,36 @@ Hold Holds::by_queue(Index target, Index running) const {
               .queued = is_copy(first, CopyDirection::d2h) ? program_.next(running) : target};
 }
 
-/// Whether two collectives of a communicator are parts of one exchange, such as the buckets of all
-/// gradients: of one kind, and no stream waits for the first one alone, so that whoever waits for
-/// the second one needs both.
-bool Holds::are_one_exchange(Index first, Index second) const {
-  return program_.activity(first).name == program_.activity(second).name &&
-         !joined_.contains(first);
+/// Whether two collectives of a communicator may be parts of one exchange, such as the buckets of
+/// all gradients: of one kind, and no stream waits for the first one alone, so that whoever waits
+/// for the second one gets both.
+bool Holds::may_be_one_exchange(Index first, Index second) const {
+  return collectives_.same_kind(first, second) && !joined_.contains(first);
+}
+
+/// Whether a collective is many times as small as the one before it, which is not one of several
+/// large ones: then it is hardly the last part of what these exchange, and may be all that is
+/// needed.
+bool Holds::is_small_behind(Index first, Index second) const {
+  auto const is_like_first = [&](Index other) {
+    return collectives_.same_group(other, first) && collectives_.same_kind(other, first) &&
+           !joined_.contains(other) && !collectives_.is_many_times(first, other);
+  };
+  if (!collectives_.is_many_times(first, second)) {
+    return false;
+  }
+  if (auto const before = program_.previous(first); before != kNone && is_like_first(before)) {
+    return false;
+  }
+  constexpr int kMostSteps = 16;
+  auto next = program_.next(first);
+  for (int step = 0; step < kMostSteps && next != kNone && next != second; ++step) {
+    if (is_like_first(next)) {
+      return false;
+    }
+    next = program_.next(next);
+  }
+  return true;
 }
 
 bool Holds::independent(Index before, Index after) const {

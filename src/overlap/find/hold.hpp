@@ -53,7 +53,8 @@ class Holds {
   [[nodiscard]] std::optional<Hold> by_waits(Index held, Index running, Ns at) const;
   [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] Hold by_needed(Wait const& wait, Index held, Index running) const;
-  [[nodiscard]] bool are_one_exchange(Index first, Index second) const;
+  [[nodiscard]] bool may_be_one_exchange(Index first, Index second) const;
+  [[nodiscard]] bool is_small_behind(Index first, Index second) const;
   [[nodiscard]] Hold by_queue(Index target, Index running) const;
   [[nodiscard]] bool by_legacy_stream(Index held, Index running) const;
   [[nodiscard]] std::optional<Hold> by_resources(Index held,

@@ -123,5 +123,78 @@ TEST(ForksTest, buckets_of_one_exchange_are_needed_together) {
   }
 }
 
+/// Steps with an all-reduce of each size in one communicator, and kernels that wait for the last
+/// one; or for each, at the end of the step.
+Recording reductions(std::vector<std::int64_t> const& bytes, bool joins_each, bool own_streams) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const comm = program.stream();
+  for (int step = 0; step < 8; ++step) {
+    std::vector<EventNumber> reduced;
+    program.thread().launch(compute, {.name = "backward", .duration = 40 * us, .blocks = 100});
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      auto const ready = program.event();
+      auto const own = own_streams && step == 0 && i > 0 ? program.stream() : StreamNumber(comm + i);
+      auto const stream = own_streams ? own : comm;
+      Kernel reduce{.name = "ncclDevKernel_AllReduce", .duration = bytes[i] / 50, .blocks = 16};
+      reduce.collective = CollectiveOf{.group = own_streams ? std::to_string(i) : "one",
+                                       .sequence = 8 * step + static_cast<int>(i),
+                                       .bytes = bytes[i]};
+      reduced.push_back(program.event());
+      program.thread()
+          .record(ready, compute)
+          .wait(stream, ready)
+          .launch(stream, reduce)
+          .record(reduced.back(), stream);
+    }
+    program.thread()
+        .wait(compute, reduced.back())
+        .launch(compute, {.name = "clip", .duration = 200 * us, .blocks = 100});
+    for (auto const event : reduced) {
+      if (joins_each) {
+        program.thread().wait(compute, event);
+      }
+    }
+    program.thread().launch(compute, {.name = "update", .duration = 30 * us, .blocks = 100});
+  }
+  return program.run();
+}
+
+/// A small all-reduce behind a large one, and one wait behind both: what waits may need the small
+/// one alone. The prediction is the time with a communicator for each.
+TEST(ForksTest, a_small_collective_behind_a_large_one_may_be_needed_alone) {
+  auto const report = find(reductions({10'000'000, 500'000}, false, false));
+  ASSERT_FALSE(report.findings.empty());
+  auto const& finding = report.findings.front();
+  EXPECT_EQ(finding.cause, Cause::collective_order);
+  EXPECT_TRUE(finding.is_guess);
+  EXPECT_THAT(finding.summary, HasSubstr("may not need"));
+  ASSERT_TRUE(finding.prediction && finding.prediction->range);
+  EXPECT_EQ(finding.prediction->range->most, report.window.length());
+  auto const fixed = static_cast<double>(
+      find(reductions({10'000'000, 500'000}, false, true)).window.length());
+  EXPECT_NEAR(static_cast<double>(finding.prediction->after), fixed, 0.05 * fixed);
+}
+
+/// The program waits for the large one later: then the small one is known to be needed alone.
+TEST(ForksTest, a_collective_that_is_joined_later_was_not_needed) {
+  auto const report = find(reductions({10'000'000, 500'000}, true, false));
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::collective_order);
+  EXPECT_FALSE(report.findings.front().is_guess);
+}
+
+/// A rest behind several equal buckets, a large one behind a small one, and sizes that differ less.
+TEST(ForksTest, buckets_of_like_sizes_stay_one_exchange) {
+  for (auto const& sizes : {std::vector<std::int64_t>{10'000'000, 10'000'000, 500'000},
+                            {500'000, 10'000'000},
+                            {10'000'000, 4'000'000}}) {
+    auto const report = find(reductions(sizes, false, false));
+    for (auto const& finding : report.findings) {
+      EXPECT_EQ(finding.cause, Cause::true_dependency) << sizes.size();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msstream::overlap::cases

@@ -44,6 +44,80 @@ TEST(ForksTest, a_branch_beside_nothing_was_forked_late) {
   EXPECT_NEAR(static_cast<double>(finding.prediction->after), fixed, 0.05 * fixed);
 }
 
+enum class Join : std::uint8_t { device, stream, event, other_stream };
+
+/// Like fork_behind_five, but the host joins the streams at the end of each step.
+Recording joined_by_host(bool fixed, Join join, bool has_work_beside) {
+  TraceBuilder program;
+  auto const main = program.stream();
+  auto const side = program.stream();
+  auto& thread = program.thread();
+  auto const work = [](std::string name) {
+    return Kernel{.name = std::move(name), .duration = 50 * us, .blocks = 32};
+  };
+  for (int i = 0; i < 20; ++i) {
+    auto const forked = program.event();
+    auto const joined = program.event();
+    thread.launch(main, work("produce"));
+    if (fixed) {
+      thread.record(forked, main).wait(side, forked);
+    }
+    for (std::string const part : {"a", "b", "c", "d", "e"}) {
+      thread.launch(main, work("main " + part));
+    }
+    if (!fixed) {
+      thread.record(forked, main).wait(side, forked);
+    }
+    for (std::string const part : {"a", "b", "c", "d", "e"}) {
+      thread.launch(side, work("side " + part));
+      if (has_work_beside) {
+        thread.launch(main, work("more " + part));
+      }
+    }
+    switch (join) {
+      case Join::device:
+        thread.sync_device();
+        break;
+      case Join::stream:
+        thread.sync_stream(main).sync_stream(side);
+        break;
+      case Join::event:
+        thread.record(joined, side).sync_event(joined);
+        break;
+      case Join::other_stream:
+        thread.record(joined, side).wait(main, joined).sync_stream(main);
+        break;
+    }
+  }
+  return program.run();
+}
+
+TEST(ForksTest, the_host_joins_streams_as_well_as_an_event) {
+  for (auto const join : {Join::device, Join::stream, Join::event, Join::other_stream}) {
+    auto const report = find(joined_by_host(false, join, false));
+    auto const found = std::ranges::find(report.findings, Cause::false_dependency, &Finding::cause);
+    ASSERT_NE(found, report.findings.end()) << static_cast<int>(join);
+    auto const& finding = *found;
+    EXPECT_TRUE(finding.is_guess);
+    ASSERT_TRUE(finding.prediction);
+    auto const fixed = find(joined_by_host(true, join, false));
+    EXPECT_TRUE(std::ranges::none_of(
+        fixed.findings, [](Finding const& one) { return one.cause == Cause::false_dependency; }));
+    auto const length = static_cast<double>(fixed.window.length());
+    EXPECT_NEAR(static_cast<double>(finding.prediction->after), length, 0.05 * length)
+        << static_cast<int>(join);
+  }
+}
+
+/// A branch beside which the main stream goes on was forked for that, whoever joins the two.
+TEST(ForksTest, a_branch_with_work_beside_it_is_right_if_the_host_joins) {
+  for (auto const join : {Join::device, Join::stream, Join::event, Join::other_stream}) {
+    for (auto const& finding : find(joined_by_host(false, join, true)).findings) {
+      EXPECT_NE(finding.cause, Cause::false_dependency) << static_cast<int>(join);
+    }
+  }
+}
+
 TEST(ForksTest, guesses_come_after_what_is_known) {
   std::vector<Finding> findings(2);
   findings[0].cause = Cause::false_dependency;
@@ -134,7 +208,8 @@ Recording reductions(std::vector<std::int64_t> const& bytes, bool joins_each, bo
     program.thread().launch(compute, {.name = "backward", .duration = 40 * us, .blocks = 100});
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       auto const ready = program.event();
-      auto const own = own_streams && step == 0 && i > 0 ? program.stream() : StreamNumber(comm + i);
+      auto const own =
+          own_streams && step == 0 && i > 0 ? program.stream() : StreamNumber(comm + i);
       auto const stream = own_streams ? own : comm;
       Kernel reduce{.name = "ncclDevKernel_AllReduce", .duration = bytes[i] / 50, .blocks = 16};
       reduce.collective = CollectiveOf{.group = own_streams ? std::to_string(i) : "one",
@@ -171,8 +246,8 @@ TEST(ForksTest, a_small_collective_behind_a_large_one_may_be_needed_alone) {
   EXPECT_THAT(finding.summary, HasSubstr("may not need"));
   ASSERT_TRUE(finding.prediction && finding.prediction->range);
   EXPECT_EQ(finding.prediction->range->most, report.window.length());
-  auto const fixed = static_cast<double>(
-      find(reductions({10'000'000, 500'000}, false, true)).window.length());
+  auto const fixed =
+      static_cast<double>(find(reductions({10'000'000, 500'000}, false, true)).window.length());
   EXPECT_NEAR(static_cast<double>(finding.prediction->after), fixed, 0.05 * fixed);
 }
 

@@ -188,12 +188,34 @@ void Replay::take_steps() {
       step.long_gap = host_.is_long_gap(made.thread, gap);
     }
     step.gap = std::max<Ns>(gap.length(), 0);
+    find_overheads(step, gap);
     find_targets(step);
     steps_.push_back(step);
     auto const place = static_cast<Index>(steps_.size());
     previous[made.thread] = place;
     if (ended_last == 0 || time.end >= end_of(ended_last)) {
       ended_last = place;
+    }
+  }
+}
+
+/// Finds the recorded overheads in the gap before a step.
+void Replay::find_overheads(Step& step, Interval gap) const {
+  auto const& overheads = program_.recording().overheads;
+  auto const begin_of = [](Overhead const& overhead) { return overhead.time.begin; };
+  auto at = std::ranges::upper_bound(overheads, gap.end, {}, begin_of);
+  constexpr std::ptrdiff_t kMostOpen = 64;  // they are short: few reach into the gap
+  for (auto const first = at - std::min(kMostOpen, at - overheads.begin()); at != first;) {
+    auto const& overhead = *--at;
+    bool const is_own =
+        overhead.thread == kNone || overhead.thread == program_.call(step.call).thread;
+    auto const part =
+        std::min(overhead.time.end, gap.end) - std::max(overhead.time.begin, gap.begin);
+    if (is_own && part > 0) {
+      step.recording += overhead.kind == OverheadKind::recording ? part : 0;
+      bool const loads = overhead.kind == OverheadKind::module_load ||
+                         overhead.kind == OverheadKind::compile;
+      step.loading += loads ? part : 0;
     }
   }
 }

@@ -37,6 +37,7 @@ struct Fix {
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
   bool begins_as_late = false;  ///< its kernels begin as long after what they wait for as they did
   bool fused = false;           ///< no time passes between activities that follow each other
+  CauseSet no_overheads = {};   ///< the causes of recorded overheads that take no time
   bool no_gaps = false;         ///< the host does nothing else than calls
   bool no_legacy_stream = false;
   bool no_channels = false;
@@ -101,6 +102,9 @@ class Replay {
     Ns gap = 0;       ///< since `after`
     Ns cost = 0;      ///< apart from waiting
     Index after = 0;  ///< the place of the step that it follows, plus 1; 0 for the start
+    /// Of the gap, that of recorded overheads: of the tool that recorded, and of loading.
+    Ns recording = 0;
+    Ns loading = 0;
     bool long_gap = false;
     bool waits = false;
     std::uint32_t first_target = 0;  ///< in targets_: activities that it waits for
@@ -134,6 +138,7 @@ class Replay {
   void fit_to_recording();
   void find_pinned_rates();
   void find_engines();
+  void find_overheads(Step& step, Interval gap) const;
   void find_targets(Step& step);
   [[nodiscard]] Interval time_of(Index call) const;
   /// The part of an activity in the window; without length for the one that follows the window.

@@ -24,7 +24,13 @@ Replay::NewStream Replay::new_stream_of(Index i) const {
 
 /// Returns the time that a thread lets pass before a step, and the step's apart from waiting.
 std::pair<double, double> Replay::gap_and_cost(Step const& step, Fix const& fix) const {
-  double gap = static_cast<double>(step.gap);
+  auto const is_free = [&](Cause cause) {
+    return fix.no_overheads[static_cast<std::size_t>(cause)];
+  };
+  double gap = static_cast<double>(
+      std::max<Ns>(step.gap - (is_free(Cause::recording_overhead) ? step.recording : 0) -
+                       (is_free(Cause::lazy_loading) ? step.loading : 0),
+                   0));
   if (fix.no_gaps && step.long_gap) {
     gap = std::min<double>(gap, tolerance::kIssue);
   }

@@ -129,6 +129,43 @@ TEST(ForksTest, guesses_come_after_what_is_known) {
   EXPECT_EQ(findings.front().cause, Cause::one_stream_two_roles);
 }
 
+/// A chain of work comes after findings that lose far less, guesses, and those that gain nothing.
+TEST(ForksTest, a_chain_of_work_is_last) {
+  std::vector<Finding> findings(4);
+  findings[0].cause = Cause::true_dependency;
+  findings[0].lost = 900;
+  findings[0].prediction = Prediction{1'000, 1'000, PredictedRange{100, 1'000, ""}};
+  findings[1].cause = Cause::multiprocessors_full;
+  findings[1].lost = 30;
+  findings[1].prediction = Prediction{1'000, 1'000};
+  findings[2].cause = Cause::false_dependency;
+  findings[2].lost = 20;
+  findings[2].is_guess = true;
+  findings[3].cause = Cause::pageable_copy;
+  findings[3].lost = 25;
+  sort_findings(findings);
+  EXPECT_EQ(findings[0].cause, Cause::pageable_copy);
+  EXPECT_EQ(findings[1].cause, Cause::false_dependency);
+  EXPECT_EQ(findings[2].cause, Cause::multiprocessors_full);
+  EXPECT_EQ(findings[3].cause, Cause::true_dependency);
+}
+
+/// So it does in whole reports, of which some have a chain that takes the most time.
+TEST(ForksTest, no_report_has_a_chain_of_work_before_another_finding) {
+  int longest = 0;
+  for (auto const& one : all_cases()) {
+    auto const ranks = one.build(false);
+    auto const report = ranks.size() == 1 ? find(ranks.front()) : find(ranks).front();
+    auto const chain =
+        std::ranges::find(report.findings, Cause::true_dependency, &Finding::cause);
+    if (chain != report.findings.end()) {
+      EXPECT_EQ(chain + 1, report.findings.end()) << one.name;
+      longest += report.findings.size() > 1 && chain->lost > report.findings.front().lost ? 1 : 0;
+    }
+  }
+  EXPECT_GE(longest, 1);
+}
+
 /// An upload that waits for the last kernel, which reads the only buffer.
 TEST(ForksTest, an_upload_that_waits_for_a_kernel_is_no_guess) {
   TraceBuilder program;

@@ -119,6 +119,8 @@ class Replay {
     Index step = 0;  ///< that issues it, plus 1; 0 if it was issued before the window
     bool fills = false;
     bool one_wave = false;  ///< all blocks run at once
+    /// Whether its blocks, which run at once, were seen to wait in part for what ran before.
+    bool begins_in_parts = false;
     bool computes = false;  ///< has most of the registers, as kernels that compute at full speed
   };
 
@@ -133,6 +135,9 @@ class Replay {
     return is_own ? thread : kNone;
   }
 
+  [[nodiscard]] Index before_moved_kernel(Index i) const;
+  [[nodiscard]] Index first_step_since_wait(Index step) const;
+  [[nodiscard]] bool is_needed_after(Index moved, Index next) const;
   void take_steps();
   void take_work();
   void fit_to_recording();

@@ -152,7 +152,10 @@ double Replay::least_ns(Fix const& fix) const {
       auto const length = static_cast<double>(std::max<Ns>(recorded.length(), 1));
       rooms[device].add(recorded, std::min(share, 1.0) * std::min(time / length, 1.0));
     }
-    if (work.graph == kUnknown) {
+    // Moved kernels follow what they need, whatever stream that is in.
+    bool const is_free = fix.moved.contains(i) && work.kind != ActivityKind::copy &&
+                         program_.recording().has_dependencies;
+    if (work.graph == kUnknown && !is_free) {
       auto& sum = fix.moved.contains(i) ? streams[new_stream_of(i)]
                                         : streams[{work.stream, owner_of(i, fix), {}, {}}];
       least = std::max(least, sum.add(recorded, time));

@@ -79,5 +79,29 @@ TEST(PredictedCases, overheads_take_no_time_once_they_are_fixed) {
   }
 }
 
+/// The last blocks of a kernel that fills the device wait for a kernel that ran before it, and take
+/// as long as the others: the replay repeats that.
+TEST(PredictedCases, blocks_that_wait_begin_when_the_others_end) {
+  auto const all = wait_cases();
+  auto const found = std::ranges::find(all, "urgent_behind_wide", &Case::name);
+  ASSERT_NE(found, all.end());
+  auto const report = find(found->build(false).front());
+  ASSERT_TRUE(report.replay);
+  EXPECT_LT(report.replay->error(), 0.01);
+  auto const gains = gains_of(*found);
+  ASSERT_TRUE(gains);
+  EXPECT_TRUE(gains->is_near()) << gains->predicted << " " << gains->true_gain;
+}
+
+/// Of two requests in one stream, each may run beside the other: declared dependencies order them.
+TEST(PredictedCases, moved_kernels_follow_what_they_need_alone) {
+  auto const all = order_cases();
+  auto const found = std::ranges::find(all, "one_session_stream", &Case::name);
+  ASSERT_NE(found, all.end());
+  auto const gains = gains_of(*found);
+  ASSERT_TRUE(gains);
+  EXPECT_TRUE(gains->is_near()) << gains->predicted << " " << gains->true_gain;
+}
+
 }  // namespace
 }  // namespace msstream::overlap::cases

@@ -156,8 +156,7 @@ TEST(ForksTest, no_report_has_a_chain_of_work_before_another_finding) {
   for (auto const& one : all_cases()) {
     auto const ranks = one.build(false);
     auto const report = ranks.size() == 1 ? find(ranks.front()) : find(ranks).front();
-    auto const chain =
-        std::ranges::find(report.findings, Cause::true_dependency, &Finding::cause);
+    auto const chain = std::ranges::find(report.findings, Cause::true_dependency, &Finding::cause);
     if (chain != report.findings.end()) {
       EXPECT_EQ(chain + 1, report.findings.end()) << one.name;
       longest += report.findings.size() > 1 && chain->lost > report.findings.front().lost ? 1 : 0;

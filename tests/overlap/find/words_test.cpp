@@ -135,7 +135,8 @@ TEST(OverlapRecordingCost, figures_are_those_that_were_measured) {
   auto const measured = text_of_file("docs/overlap-recordings.md");
   auto const us_text = [](Ns time) { return fmt::format("{:g}", static_cast<double>(time) / 1e3); };
   EXPECT_THAT(measured, HasSubstr(fmt::format("gave + {}", us_text(cost->least_per_launch))));
-  EXPECT_THAT(measured, HasSubstr(fmt::format("NVTX ranges, took {} µs", us_text(cost->most_per_launch))));
+  EXPECT_THAT(measured,
+              HasSubstr(fmt::format("NVTX ranges, took {} µs", us_text(cost->most_per_launch))));
   EXPECT_THAT(measured,
               HasSubstr(fmt::format("PyTorch's step {} µs", us_text(of_pytorch->most_per_launch))));
   // The row of PyTorch's step says as much for each of its kernels.

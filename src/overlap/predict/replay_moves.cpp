@@ -33,8 +33,7 @@ bool Replay::is_needed_after(Index moved, Index next) const {
 
 /// Returns the place, plus 1, of the first step that a thread took after it last waited.
 Index Replay::first_step_since_wait(Index step) const {
-  for (auto before = steps_[step - 1].after; before != 0;
-       before = steps_[before - 1].after) {
+  for (auto before = steps_[step - 1].after; before != 0; before = steps_[before - 1].after) {
     if (steps_[before - 1].waits) {
       break;
     }

@@ -28,7 +28,8 @@ class Numbers {
  public:
   explicit Numbers(std::uint32_t seed) : engine_(seed) {}
   std::int64_t from(std::int64_t least, std::int64_t most) {
-    return least + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(most - least + 1));
+    return least +
+           static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(most - least + 1));
   }
 
  private:
@@ -51,7 +52,8 @@ Mixture::Mixture(std::uint32_t number) : number_(number) {
   Numbers numbers(number);
   auto const count = numbers.from(1, 3);
   while (static_cast<std::int64_t>(causes_.size()) < count) {
-    auto const cause = kPlantable.at(static_cast<std::size_t>(numbers.from(0, kPlantable.size() - 1)));
+    auto const cause =
+        kPlantable.at(static_cast<std::size_t>(numbers.from(0, kPlantable.size() - 1)));
     if (std::ranges::find(causes_, cause) == causes_.end()) {
       causes_.push_back(cause);
     }
@@ -59,14 +61,13 @@ Mixture::Mixture(std::uint32_t number) : number_(number) {
 }
 
 bool Mixture::is_planted(Cause cause, Cause const* fixed) const {
-  return std::ranges::find(causes_, cause) != causes_.end() && (fixed == nullptr || *fixed != cause);
+  return std::ranges::find(causes_, cause) != causes_.end() &&
+         (fixed == nullptr || *fixed != cause);
 }
 
 Recording Mixture::build(Cause const* fixed) const {
   Numbers numbers(number_ + 1'000);
-  auto const has = [&](Cause cause) {
-    return std::ranges::find(causes_, cause) != causes_.end();
-  };
+  auto const has = [&](Cause cause) { return std::ranges::find(causes_, cause) != causes_.end(); };
   auto const planted = [&](Cause cause) { return is_planted(cause, fixed); };
   TraceBuilder program;
   auto const compute = program.stream();
@@ -75,8 +76,8 @@ Recording Mixture::build(Cause const* fixed) const {
   auto const logs = program.stream();
   auto const legacy =
       program.stream(planted(Cause::legacy_stream) ? StreamType::legacy : StreamType::non_blocking);
-  auto const blocking =
-      program.stream(planted(Cause::legacy_stream) ? StreamType::blocking : StreamType::non_blocking);
+  auto const blocking = program.stream(planted(Cause::legacy_stream) ? StreamType::blocking
+                                                                     : StreamType::non_blocking);
   auto const comm = program.stream();
   auto const other_comm = program.stream();
   auto const main_time = numbers.from(60, 300) * us;
@@ -102,9 +103,11 @@ Recording Mixture::build(Cause const* fixed) const {
           .wait(compute, uploaded);
     }
     if (has_graph) {
-      thread.launch_graph(compute, {{mixed("node 0", main_time / 3), {}}, {mixed("node 1", main_time), {0}}});
+      thread.launch_graph(
+          compute, {{mixed("node 0", main_time / 3), {}}, {mixed("node 1", main_time), {0}}});
     } else {
-      thread.launch(compute, mixed("forward", main_time)).launch(compute, mixed("backward", main_time / 2));
+      thread.launch(compute, mixed("forward", main_time))
+          .launch(compute, mixed("backward", main_time / 2));
     }
     if (has(Cause::one_stream_two_roles)) {
       bool const shares = planted(Cause::one_stream_two_roles);
@@ -118,7 +121,8 @@ Recording Mixture::build(Cause const* fixed) const {
     }
     if (has(Cause::multiprocessors_full)) {
       int const blocks = planted(Cause::multiprocessors_full) ? 132 * 8 : 60;
-      thread.launch(compute, mixed("gemm 0", part, blocks)).launch(side, mixed("gemm 1", part, blocks));
+      thread.launch(compute, mixed("gemm 0", part, blocks))
+          .launch(side, mixed("gemm 1", part, blocks));
     }
     if (has(Cause::collective_order)) {
       bool const one = planted(Cause::collective_order);
@@ -128,7 +132,8 @@ Recording Mixture::build(Cause const* fixed) const {
           .wait(comm, ready)
           .wait(other_comm, ready)
           .launch(comm, reduction("AllToAll", 2 * part, "a", 2 * step))
-          .launch(one ? comm : other_comm, reduction("AllReduce", part / 4, one ? "a" : "b", 2 * step + 1))
+          .launch(one ? comm : other_comm,
+                  reduction("AllReduce", part / 4, one ? "a" : "b", 2 * step + 1))
           .record(reduced, one ? comm : other_comm)
           .wait(compute, reduced)
           .launch(compute, mixed("optimizer", 2 * part));

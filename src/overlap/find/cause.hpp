@@ -36,6 +36,22 @@ enum class Cause : std::uint8_t {
 };
 inline constexpr int kCauses = static_cast<int>(Cause::unknown) + 1;
 
+/// Returns whether the fix of a cause only lets the host issue work earlier.
+[[nodiscard]] constexpr bool is_of_host(Cause cause) noexcept {
+  switch (cause) {
+    case Cause::recording_overhead:
+    case Cause::lazy_loading:
+    case Cause::driver_allocation:
+    case Cause::host_synchronization:
+    case Cause::queue_is_full:
+    case Cause::launch_bound:
+    case Cause::host_busy:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// The name of a cause in reports, options and JSON.
 struct CauseText {
   Cause cause;

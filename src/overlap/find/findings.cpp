@@ -102,6 +102,15 @@ bool meet(std::vector<Interval> const& a, std::vector<Interval> const& b) {
   return false;
 }
 
+/// The most that a fix is predicted to gain; what was lost without a prediction.
+Ns best_gain(Finding const& finding) {
+  auto const& prediction = finding.prediction;
+  if (!prediction) {
+    return finding.lost;
+  }
+  return prediction->before - (prediction->range ? prediction->range->least : prediction->after);
+}
+
 }  // namespace
 
 bool gains_nothing(Finding const& finding) {
@@ -110,8 +119,7 @@ bool gains_nothing(Finding const& finding) {
   if (!prediction || finding.cause == Cause::priority_cannot_help) {
     return false;  // unknown; urgent work gains, whatever the window does
   }
-  auto const least = prediction->range ? prediction->range->least : prediction->after;
-  return prediction->before - least < prediction->before / kLeastParts;
+  return best_gain(finding) < prediction->before / kLeastParts;
 }
 
 bool has_several_streams(Program const& program, Index device, Interval window) {
@@ -156,15 +164,23 @@ std::vector<Finding> findings_of(Program const& program,
 }
 
 void sort_findings(std::vector<Finding>& findings) {
-  std::ranges::stable_sort(findings, [](Finding const& a, Finding const& b) {
-    auto const rank = [](Finding const& one) {
-      return one.cause == Cause::true_dependency ? 3
-             : gains_nothing(one)                ? 2
-             : one.is_guess                      ? 1
-                                                 : 0;
-    };
+  constexpr Ns kNear = 4;  // losses that differ by at most the larger one divided by this
+  auto const rank = [](Finding const& one) {
+    return one.cause == Cause::true_dependency ? 3 : gains_nothing(one) ? 2 : one.is_guess ? 1 : 0;
+  };
+  std::ranges::stable_sort(findings, [&](Finding const& a, Finding const& b) {
     return rank(a) != rank(b) ? rank(a) < rank(b) : a.lost > b.lost;
   });
+  // Losses that are nearly equal say less than what the fixes bring.
+  for (auto first = findings.begin(); first != findings.end();) {
+    auto const last = std::find_if(first, findings.end(), [&](Finding const& one) {
+      return rank(one) != rank(*first) || kNear * (first->lost - one.lost) > first->lost;
+    });
+    std::stable_sort(first, last, [](Finding const& a, Finding const& b) {
+      return best_gain(a) > best_gain(b);
+    });
+    first = last;
+  }
 }
 
 void mark_shared_gains(std::vector<Finding>& findings) {

@@ -36,8 +36,9 @@ struct LeastShares {
 /// Whether a finding is predicted to gain nothing.
 [[nodiscard]] bool gains_nothing(Finding const& finding);
 
-/// Orders findings: the largest loss first, after all others those that are guesses, then those
-/// that are predicted to gain nothing, and chains of work that needs each other last.
+/// Orders findings: the largest loss first, of nearly equal losses the one with the largest gain;
+/// after all others those that are guesses, then those that are predicted to gain nothing, and
+/// chains of work that needs each other last.
 void sort_findings(std::vector<Finding>& findings);
 
 /// Whether more than one stream of a device has a noticeable part of its work.

@@ -15,19 +15,8 @@
 namespace msstream::overlap {
 namespace {
 
-bool is_copy(Activity const& activity, CopyDirection direction) {
-  return activity.kind == ActivityKind::copy && activity.direction == direction;
-}
-
 bool uses_sms(Activity const& activity) {
   return activity.kind != ActivityKind::copy;
-}
-
-/// Whether two activities look like parts of one piece of work: equal launches that take about as
-/// long.
-bool is_of_one_piece(Activity const& a, Activity const& b) {
-  return a.name == b.name && a.shape == b.shape && 2 * a.time.length() > b.time.length() &&
-         2 * b.time.length() > a.time.length();
 }
 
 }  // namespace
@@ -51,6 +40,13 @@ Holds::Holds(Program const& program, Collectives const& collectives)
       is_waited_for_[sync.record_call] = true;
     }
   }
+  for (Index i = 0; i < recording.syncs.size(); ++i) {
+    if (auto const kind = recording.syncs[i].kind;
+        kind == SyncKind::stream || kind == SyncKind::event || kind == SyncKind::device) {
+      host_waits_.push_back(i);
+    }
+  }
+  std::ranges::stable_sort(host_waits_, {}, [&](Index i) { return recording.syncs[i].time.end; });
   for (Index i = 0; i < recording.activities.size(); ++i) {
     for (auto const& wait : program.waits_of(i)) {
       if (wait.target != kNone && collectives.is_one(wait.target)) {
@@ -129,9 +125,10 @@ Hold Holds::by_queue(Index target, Index running) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);
   if (collectives_.same_group(running, target)) {
-    return are_one_exchange(running, target)
+    bool const may_be_one = may_be_one_exchange(running, target);
+    return may_be_one && !is_small_behind(running, target)
                ? Hold{}
-               : Hold{.cause = Cause::collective_order, .queued = target};
+               : Hold{.cause = Cause::collective_order, .queued = target, .is_guess = may_be_one};
   }
   if (!independent(running, target)) {
     return Hold{};
@@ -142,12 +139,36 @@ Hold Holds::by_queue(Index target, Index running) const {
               .queued = is_copy(first, CopyDirection::d2h) ? program_.next(running) : target};
 }
 
-/// Whether two collectives of a communicator are parts of one exchange, such as the buckets of all
-/// gradients: of one kind, and no stream waits for the first one alone, so that whoever waits for
-/// the second one needs both.
-bool Holds::are_one_exchange(Index first, Index second) const {
-  return program_.activity(first).name == program_.activity(second).name &&
-         !joined_.contains(first);
+/// Whether two collectives of a communicator may be parts of one exchange, such as the buckets of
+/// all gradients: of one kind, and no stream waits for the first one alone, so that whoever waits
+/// for the second one gets both.
+bool Holds::may_be_one_exchange(Index first, Index second) const {
+  return collectives_.same_kind(first, second) && !joined_.contains(first);
+}
+
+/// Whether a collective is many times as small as the one before it, which is not one of several
+/// large ones: then it is hardly the last part of what these exchange, and may be all that is
+/// needed.
+bool Holds::is_small_behind(Index first, Index second) const {
+  auto const is_like_first = [&](Index other) {
+    return collectives_.same_group(other, first) && collectives_.same_kind(other, first) &&
+           !joined_.contains(other) && !collectives_.is_many_times(first, other);
+  };
+  if (!collectives_.is_many_times(first, second)) {
+    return false;
+  }
+  if (auto const before = program_.previous(first); before != kNone && is_like_first(before)) {
+    return false;
+  }
+  constexpr int kMostSteps = 16;
+  auto next = program_.next(first);
+  for (int step = 0; step < kMostSteps && next != kNone && next != second; ++step) {
+    if (is_like_first(next)) {
+      return false;
+    }
+    next = program_.next(next);
+  }
+  return true;
 }
 
 bool Holds::independent(Index before, Index after) const {
@@ -190,110 +211,6 @@ bool Holds::recorded_twice(Wait const& wait, Index running) const {
   auto const before = record_before_.find(sync.record_call);
   return before != record_before_.end() && !is_waited_for_.contains(before->second) &&
          program_.call(before->second).time.begin < program_.called(running);
-}
-
-/// Returns the first activity of which `held` may need no more, if the event that it waits for was
-/// recorded late; kNone if not. It was, if it was recorded right before the wait, on the tail of a
-/// stream that has nothing to run beside `held`, behind several pieces of work since the two
-/// streams were last joined. A fork before which the other work ran, and after which none runs, is
-/// for nothing: streams that take turns could be one. They have taken turns before, or the last
-/// piece takes most of the time. A stream that was forked from another one is joined as a whole.
-Index Holds::recorded_late(Wait const& wait, Index held) const {
-  auto const target = wait.target;
-  auto const& last = program_.activity(target);
-  auto const& sync = program_.recording().syncs[wait.sync];
-  if (!are_kernels(held, target) || sync.call == kNone || sync.record_call == kNone ||
-      program_.call(sync.call).time.begin - program_.call(sync.record_call).time.end >
-          4 * tolerance::kIssue ||
-      !has_nothing_beside(held, target)) {
-    return kNone;
-  }
-  // Looks back to where the stream was joined last.
-  constexpr int kMostSteps = 64;
-  Ns last_piece = last.time.length();
-  Ns others = 0;
-  int count = 0;
-  bool took_turns = false;
-  auto first = target;
-  auto at = target;
-  for (int step = 0; step < kMostSteps; ++step) {
-    if (auto const waits = program_.waits_of(at); !waits.empty()) {
-      took_turns = std::ranges::all_of(waits, [&](Wait const& fork) {
-        return fork.known && fork.target != kNone && fork.target == program_.previous(held);
-      });
-      if (!took_turns) {
-        return kNone;  // forked from another stream: the whole of it is joined
-      }
-      break;
-    }
-    auto const i = program_.previous(at);
-    if (i == kNone) {
-      break;
-    }
-    auto const& before = program_.activity(i);
-    if (before.time.end < program_.activity(at).time.begin - 2 * last_piece) {
-      break;
-    }
-    at = i;
-    if (before.kind == ActivityKind::copy) {
-      // An upload belongs to the kernels that follow it; a download is of use to the host alone.
-      bool const is_of_last = count == 0 && is_copy(before, CopyDirection::h2d);
-      (is_of_last ? last_piece : others) += before.time.length();
-      continue;
-    }
-    first = i;
-    if (!is_of_one_piece(before, last)) {
-      others += before.time.length();
-      ++count;
-    } else if (count == 0) {
-      last_piece += before.time.length();
-    } else {
-      return kNone;  // one piece of work, of which some parts differ
-    }
-  }
-  return count > 0 && (took_turns || others < last_piece) ? first : kNone;
-}
-
-/// Whether the stream of `target`, for which `held` waits, gets nothing more to run until it has
-/// waited for `held`, and no other stream has kernels meanwhile.
-bool Holds::has_nothing_beside(Index held, Index target) const {
-  auto const& activities = program_.recording().activities;
-  auto const stream = activities[held].stream;
-  auto const next = program_.next(target);
-  auto const joins = [&](Wait const& wait) {
-    return wait.known && wait.target != kNone && wait.target >= held &&
-           activities[wait.target].stream == stream;
-  };
-  if (next != kNone && !std::ranges::any_of(program_.waits_of(next), joins)) {
-    return false;
-  }
-  constexpr Index kMostSteps = 256;
-  auto const size = static_cast<Index>(activities.size());
-  auto const end = std::min(next == kNone ? size : next, held + std::min(kMostSteps, size - held));
-  for (Index i = held + 1; i < end; ++i) {
-    if (activities[i].kind == ActivityKind::kernel && activities[i].stream != stream &&
-        program_.device_of(i) == program_.device_of(held)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-Index Holds::needed_of(Wait const& wait, Index held) const {
-  constexpr int kMostSteps = 64;
-  auto needed = wait.target;
-  for (int step = 0; step < kMostSteps && needed != kNone; ++step) {
-    auto const declared = program_.declared(needed, held);
-    if (!declared) {
-      break;
-    }
-    if (*declared) {
-      return needed;
-    }
-    needed = program_.previous(needed);
-  }
-  return program_.recording().has_dependencies || wait.target == kNone ? kNone
-                                                                       : recorded_late(wait, held);
 }
 
 /// Whether `after` waits for `before` and is an equal kernel, of another stream.

@@ -124,8 +124,9 @@ void Host::judge_calls() {
       auto cause = judge(thread, place);
       if (auto const other = held_up_by(call, cause); other != kNone) {
         held_up_[call] = other;
-        cause = recording.calls[other].kind == CallKind::load_module ? Cause::lazy_loading
-                                                                     : Cause::driver_allocation;
+        bool const loads = recording.calls[other].kind == CallKind::load_module ||
+                           recording.calls[other].kind == CallKind::launch;
+        cause = loads ? Cause::lazy_loading : Cause::driver_allocation;
       }
       causes_[call] = cause;
       if (cause == Cause::launch_bound || cause == Cause::host_busy) {
@@ -156,7 +157,8 @@ void Host::find_driver_calls() {
   for (Index i = 0; i < calls.size() && threads_.size() > 1; ++i) {
     auto const kind = calls[i].kind;
     if (kind == CallKind::allocate || kind == CallKind::release || kind == CallKind::load_module ||
-        (kind == CallKind::pool_memory && calls[i].time.length() > tolerance::kPoolGrows)) {
+        (kind == CallKind::pool_memory && calls[i].time.length() > tolerance::kPoolGrows) ||
+        (first_launches_[i] && calls[i].time.length() > long_loading())) {
       driver_calls_.push_back(i);
     }
   }
@@ -327,9 +329,7 @@ Cause Host::judge_copy(Index call) const {
   bool const waits = program_.call(call).time.end >= copy.time.end;
   if (is_pageable(copy)) {
     // A small download reads a value, for which the host waits with any memory.
-    bool const is_value = copy.direction == CopyDirection::d2h && copy.bytes != kUnknown &&
-                          copy.bytes < tolerance::kSmallCopyBytes;
-    return is_value ? Cause::host_synchronization : Cause::pageable_copy;
+    return reads_value(copy) ? Cause::host_synchronization : Cause::pageable_copy;
   }
   return waits ? Cause::host_synchronization : Cause::launch_bound;
 }

@@ -3,6 +3,7 @@
 
 #include "overlap/find/cause.hpp"
 #include "overlap/find/program.hpp"
+#include "overlap/find/tolerances.hpp"
 
 #include <cstddef>
 #include <unordered_map>
@@ -117,6 +118,12 @@ class Host {
 [[nodiscard]] inline bool is_pageable(Activity const& activity) {
   return activity.kind == ActivityKind::copy &&
          (activity.source == MemoryKind::pageable || activity.target == MemoryKind::pageable);
+}
+
+/// Returns whether a copy reads a value rather than data: a small download.
+[[nodiscard]] inline bool reads_value(Activity const& copy) {
+  return copy.direction == CopyDirection::d2h && copy.bytes != kUnknown &&
+         copy.bytes < tolerance::kSmallCopyBytes;
 }
 
 }  // namespace msstream::overlap

@@ -134,7 +134,7 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
     charge.cause = program_.has_call(next) && activity.graph == kUnknown ? Cause::short_kernels
                                                                          : Cause::true_dependency;
     charge.holder = program_.previous(next);
-  } else if (is_pageable(activity)) {
+  } else if (is_pageable(activity) && (program_.has_call(next) || !reads_value(activity))) {
     charge.cause = Cause::pageable_copy;
     charge.call = activity.call;
   } else {

@@ -14,10 +14,11 @@ namespace msstream::overlap {
 namespace {
 
 /// By how much a launch takes longer while `msstream-overlap run` records, where that was measured:
-/// docs/overlap.md has the programs.
+/// docs/overlap-recordings.md has the programs, and a test compares the figures.
 constexpr Ns kLeastPerLaunch = 1'400;
 constexpr Ns kMostPerLaunch = 7'000;
 constexpr Ns kMostPerLaunchOfPytorch = 24'000;
+constexpr Ns kPerGraphNode = 300;  ///< by which a kernel of a graph takes longer, recorded each
 /// A synchronisation that is longer waited for the device.
 constexpr Ns kWaited = 10'000;
 
@@ -26,11 +27,8 @@ bool is_launch(Call const& call) {
 }
 
 /// Whether a device idles for as long as the host takes.
-bool is_of_host(ClassSpan const& span) {
-  return span.kind == TimeClass::idle &&
-         (span.cause == Cause::recording_overhead || span.cause == Cause::lazy_loading ||
-          span.cause == Cause::driver_allocation || span.cause == Cause::host_synchronization ||
-          span.cause == Cause::launch_bound || span.cause == Cause::host_busy);
+bool idles_for_host(ClassSpan const& span) {
+  return span.kind == TimeClass::idle && span.cause && is_of_host(*span.cause);
 }
 
 /// The time that a thread would have saved without the recorder, from an instant on.
@@ -66,7 +64,7 @@ Ns saved_on(DeviceReport const& device, std::vector<Saving> const& savings) {
   Ns ahead = 0;  // of the host, and not of the device yet
   auto next = savings.begin();
   for (auto const& span : device.spans) {
-    if (!is_of_host(span)) {
+    if (!idles_for_host(span)) {
       continue;
     }
     for (; next != savings.end() && next->at < span.time.end; ++next) {
@@ -136,13 +134,23 @@ void add_note_of_recorder(Report& report, Program const& program, Host const& ho
     estimate(cost, report, program, host);
     report.recording_cost = cost;
     note += fmt::format(
-        "While recorded, {} took longer, by {} to {} each where that was measured. Without "
-        "recording, the window would take an estimated {}; gains are predicted from the recorded "
-        "window.",
+        "While recorded, {} took longer, by {} to {} each on the machines where that was measured. "
+        "Without recording, the window would take an estimated {}; gains are predicted from the "
+        "recorded window.",
         count_text(cost.launches, "launch", "launches"),
         duration_text(cost.least_per_launch),
         duration_text(cost.most_per_launch),
         unrecorded_text(cost));
+    auto const nodes = std::ranges::count_if(recording.activities, [&](Activity const& activity) {
+      return activity.is_graph_node && activity.time.begin >= window.begin &&
+             activity.time.begin < window.end;
+    });
+    if (nodes > 0) {
+      note += fmt::format(
+          " The estimate leaves out that {} of graphs, recorded each, took about {} longer.",
+          count_text(static_cast<std::uint64_t>(nodes), "node", "nodes"),
+          duration_text(kPerGraphNode));
+    }
   } else if (cost.overhead > 0) {
     note += fmt::format("Each of {} took longer for it as well.",
                         count_text(cost.launches, "launch", "launches"));
@@ -259,15 +267,22 @@ std::string replay_text(ReplayCheck const& check) {
             "would gain it.");
 }
 
-std::string harmless_text(
-    Recording const& recording, Index device, Cause cause, Ns time, Interval window) {
+std::string harmless_text(Recording const& recording,
+                          Index device,
+                          Cause cause,
+                          Ns time,
+                          Interval window,
+                          bool gains_idle_time) {
   return fmt::format(
-      "GPU {}: for {} ({}), work waited while one activity ran ({}), but has nothing to gain: the "
-      "window would be as long. This does not count as lost.",
+      "GPU {}: for {} ({}), work waited while one activity ran ({}), but has {}. This does not "
+      "count as lost.",
       recording.devices[device].number,
       duration_text(time),
       share_text(time, window.length()),
-      text_of(cause).id);
+      text_of(cause).id,
+      gains_idle_time ? "nothing more to gain than the idle time of that cause: issued earlier, it "
+                        "would wait for another one"
+                      : "nothing to gain: the window would be as long");
 }
 
 }  // namespace msstream::overlap

@@ -25,8 +25,13 @@ void add_note_of_start(Report& report);
 /// Says how far the replay of the recorded program is from the recording.
 [[nodiscard]] std::string replay_text(ReplayCheck const& check);
 
-/// Says that work waited at no loss.
-[[nodiscard]] std::string harmless_text(
-    Recording const& recording, Index device, Cause cause, Ns time, Interval window);
+/// Says that work waited at no loss: because nothing is to be gained from a cause, or no more than
+/// its idle time.
+[[nodiscard]] std::string harmless_text(Recording const& recording,
+                                        Index device,
+                                        Cause cause,
+                                        Ns time,
+                                        Interval window,
+                                        bool gains_idle_time);
 
 }  // namespace msstream::overlap

@@ -236,6 +236,16 @@ std::span<Wait const> Program::waits_of(Index activity) const {
   return {first, last};
 }
 
+std::span<Wait const> Program::pending_waits(Index stream, Ns at) const {
+  auto const& waits = waits_by_stream_[stream];
+  auto const& times = called_in_stream_[stream];
+  auto const place = std::ranges::lower_bound(times, at);
+  auto const first = place == times.begin()
+                         ? waits.begin()
+                         : std::ranges::upper_bound(waits, *(place - 1), {}, &Wait::called);
+  return {first, std::ranges::lower_bound(first, waits.end(), at, {}, &Wait::called)};
+}
+
 std::span<Index const> Program::issued_by(Index call) const {
   if (issued_begin_.empty()) {
     return {};

@@ -91,6 +91,10 @@ class Program {
   /// The waits that were made in an activity's stream since the activity before it was issued.
   [[nodiscard]] std::span<Wait const> waits_of(Index activity) const;
 
+  /// The waits that a stream had been given at a time of the host since its last activity, which
+  /// whoever waits for the stream, or for an event recorded in it then, waits for as well.
+  [[nodiscard]] std::span<Wait const> pending_waits(Index stream, Ns at) const;
+
   /// The last activity that was issued to a stream before a time of the host; kNone if none was.
   [[nodiscard]] Index last_issued(Index stream, Ns before) const;
   /// The activities that a call issued: [first, last) in activities_of_calls().

@@ -127,15 +127,20 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     for (std::size_t i = 0; i < gains.size(); ++i) {
       auto& finding = report.findings[i];
       auto& known = harmless[finding.device][static_cast<std::size_t>(finding.cause)];
-      auto const lost = gains[i]                                 ? 0
+      bool const is_chain = finding.cause == Cause::true_dependency;
+      auto const lost = gains[i] == Gain::all                    ? 0
                         : finding.cause == Cause::hardware_queue ? finding.lost
                                                                  : lost_beside(report, finding);
-      if (lost > 0 && !known && finding.cause != Cause::true_dependency) {
-        report.notes.push_back(
-            harmless_text(recording, finding.device, finding.cause, lost, report.window));
+      if (lost > 0 && !known && !is_chain) {
+        report.notes.push_back(harmless_text(recording,
+                                             finding.device,
+                                             finding.cause,
+                                             lost,
+                                             report.window,
+                                             gains[i] == Gain::idle_time));
         known = true;
         again = true;
-      } else if (gains[i] || finding.cause != Cause::true_dependency) {
+      } else if (gains[i] != Gain::nothing || !is_chain) {
         kept.push_back(std::move(finding));
       }
     }

@@ -127,6 +127,9 @@ void Fix::add(Fix const& other) {
   overtaking.insert(other.overtaking.begin(), other.overtaking.end());
   graph = graph || other.graph;
   fused = fused || other.fused;
+  for (std::size_t cause = 0; cause < no_overheads.size(); ++cause) {
+    no_overheads[cause] = no_overheads[cause] || other.no_overheads[cause];
+  }
   no_gaps = no_gaps || other.no_gaps;
   no_recorder = no_recorder || other.no_recorder;
   no_legacy_stream = no_legacy_stream || other.no_legacy_stream;
@@ -162,6 +165,9 @@ std::optional<Fix> fix_of(Program const& program,
       free_calls();
       break;
     case Cause::lazy_loading:
+      fix.no_overheads[static_cast<std::size_t>(cause)] = true;
+      free_calls();
+      break;
     case Cause::driver_allocation:
     case Cause::host_synchronization:
       free_calls();

@@ -20,22 +20,6 @@ constexpr Ns kLeastGain = 100;
 /// Likewise, of leaving out waits that the program may need.
 constexpr Ns kLeastChainGain = 50;
 
-/// Whether the fix of a cause only lets the host issue work earlier.
-bool is_of_host(Cause cause) {
-  switch (cause) {
-    case Cause::recording_overhead:
-    case Cause::lazy_loading:
-    case Cause::driver_allocation:
-    case Cause::host_synchronization:
-    case Cause::queue_is_full:
-    case Cause::launch_bound:
-    case Cause::host_busy:
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// Widens the range of a prediction, for a reason.
 void widen(Prediction& prediction, Ns least, Ns most, std::string const& why) {
   if (!prediction.range) {
@@ -75,13 +59,13 @@ void bound_gains(Report& report, Program const& program) {
 
 }  // namespace
 
-std::vector<bool> predict(Report& report,
+std::vector<Gain> predict(Report& report,
                           Program const& program,
                           Host const& host,
                           Collectives const& collectives,
                           SharedStreams const& shared,
                           std::span<Ledger const> ledgers) {
-  std::vector<bool> gains(report.findings.size(), true);
+  std::vector<Gain> gains(report.findings.size(), Gain::all);
   if (report.findings.empty()) {
     return gains;
   }
@@ -115,14 +99,15 @@ std::vector<bool> predict(Report& report,
   Fix all;
   int fixes = 0;
   std::vector<std::optional<Fix>> own(report.findings.size());
+  std::vector<CauseSum const*> sums(report.findings.size());
   for (std::size_t i = 0; i < report.findings.size(); ++i) {
     auto& finding = report.findings[i];
     std::size_t place = 0;
     while (report.devices[place].device != finding.device) {
       ++place;
     }
-    auto fix =
-        fix_of(program, host, holds, shared, finding.cause, sum_of(ledgers[place], finding.cause));
+    sums[i] = &sum_of(ledgers[place], finding.cause);
+    auto fix = fix_of(program, host, holds, shared, finding.cause, *sums[i]);
     if (finding.cause == Cause::bandwidth_shared) {
       auto const least = std::max<Ns>(window - finding.lost, 0);
       finding.prediction =
@@ -210,30 +195,43 @@ std::vector<bool> predict(Report& report,
       finding.prediction->range.reset();
     }
   }
+  // What a fix gains beside those of all other findings: another cause may hide it.
+  auto const beside_others = [&](std::size_t i) {
+    if (fixes <= 1) {
+      return Ns{0};
+    }
+    Fix others;
+    for (std::size_t j = 0; j < own.size(); ++j) {
+      if (j != i && own[j]) {
+        others.add(*own[j]);
+      }
+    }
+    return after(others) - report.together->after;
+  };
   for (std::size_t i = 0; i < report.findings.size(); ++i) {
     auto const& prediction = report.findings[i].prediction;
-    auto const is_chain = report.findings[i].cause == Cause::true_dependency;
+    auto const cause = report.findings[i].cause;
+    auto const is_chain = cause == Cause::true_dependency;
     if (!prediction || (!own[i] && !is_chain)) {
-      gains[i] = !is_chain;
+      gains[i] = is_chain ? Gain::nothing : Gain::all;
       continue;
     }
-    if (report.findings[i].cause == Cause::priority_cannot_help ||
-        (report.findings[i].cause == Cause::one_stream_two_roles &&
-         program.recording().has_dependencies)) {
+    if (cause == Cause::priority_cannot_help ||
+        (cause == Cause::one_stream_two_roles && program.recording().has_dependencies)) {
       // Urgent work ends earlier, if nothing else does; a role is more than what was held.
       continue;
     }
     auto const least = prediction->range ? prediction->range->least : prediction->after;
-    gains[i] = least < window - window / (is_chain ? kLeastChainGain : kLeastGain);
-    if (!gains[i] && fixes > 1 && own[i]) {
-      // Another cause may hide what this one would gain.
-      Fix others;
-      for (std::size_t j = 0; j < own.size(); ++j) {
-        if (j != i && own[j]) {
-          others.add(*own[j]);
-        }
-      }
-      gains[i] = report.together->after < after(others) - window / kLeastGain;
+    if (least >= window - window / (is_chain ? kLeastChainGain : kLeastGain) &&
+        (is_chain || beside_others(i) <= window / kLeastGain)) {
+      gains[i] = Gain::nothing;
+      continue;
+    }
+    // The host could have issued work beside what ran, which would have waited all the same.
+    auto const idle = sums[i]->idle + window / kLeastGain;
+    if (is_of_host(cause) && sums[i]->lost > 0 && window - prediction->after <= idle &&
+        beside_others(i) <= idle) {
+      gains[i] = Gain::idle_time;
     }
   }
   return gains;

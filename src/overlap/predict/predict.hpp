@@ -8,14 +8,21 @@
 #include "overlap/find/report.hpp"
 #include "overlap/find/shared_streams.hpp"
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 namespace msstream::overlap {
 
-/// Predicts the window after the fix of each finding, and returns whether each has something to
-/// gain, alone or beside the fixes of the others.
-[[nodiscard]] std::vector<bool> predict(Report& report,
+/// What the fix of a finding is predicted to gain, alone or beside the fixes of the others.
+enum class Gain : std::uint8_t {
+  nothing,
+  idle_time,  ///< no more than the time in which nothing ran
+  all,        ///< more than that, or the fix is of a kind whose gain is not told from the window
+};
+
+/// Predicts the window after the fix of each finding, and returns what each has to gain.
+[[nodiscard]] std::vector<Gain> predict(Report& report,
                                         Program const& program,
                                         Host const& host,
                                         Collectives const& collectives,

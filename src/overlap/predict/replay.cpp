@@ -14,16 +14,6 @@
 #include <vector>
 
 namespace msstream::overlap {
-namespace {
-
-/// Returns what copies between host and device reach on a PCI Express bus of 16 lanes: the third
-/// generation up to compute capability 7, the fourth with 8, the fifth from 9 on.
-double bus_bytes_per_ns(Device const& device) {
-  return device.major == kUnknown || device.major == 8 ? 25 : device.major < 8 ? 12 : 50;
-}
-
-}  // namespace
-
 Replay::Replay(Program const& program,
                Host const& host,
                Collectives const& collectives,
@@ -67,69 +57,6 @@ Replay::Replay(Program const& program,
 
 Ns Replay::recorded_ns() const {
   return window_.end - start_;
-}
-
-/// Finds how many copies of one direction each device runs at once. There is one engine for uploads
-/// and one for downloads, whose recorded times may contain the time in the queue. Copies to several
-/// other devices, and those inside a device, have several engines: as many as were seen at work.
-/// Copies that share half of the shorter one's time ran at once; a smaller part may be due to the
-/// clock.
-void Replay::find_engines() {
-  std::array<int, kDirections> one{};
-  one.fill(1);
-  engines_.assign(program_.recording().devices.size(), one);
-  std::map<std::pair<Index, CopyDirection>, std::vector<Interval>> running;
-  for (auto const i : activities_) {
-    auto const& copy = program_.activity(i);
-    if (copy.kind != ActivityKind::copy || copy.direction == CopyDirection::h2d ||
-        copy.direction == CopyDirection::d2h) {
-      continue;
-    }
-    auto const device = program_.device_of(i);
-    auto& open = running[{device, copy.direction}];
-    std::erase_if(open, [&](Interval const& other) { return other.end <= copy.time.begin; });
-    auto const at_once = std::ranges::count_if(open, [&](Interval const& other) {
-      auto const shared = std::min(other.end, copy.time.end) - copy.time.begin;
-      return 2 * shared >= std::min(other.length(), copy.time.length());
-    });
-    auto& engines = engines_[device][static_cast<std::size_t>(copy.direction)];
-    engines = std::max(engines, static_cast<int>(at_once) + 1);
-    open.push_back(copy.time);
-  }
-}
-
-/// Finds how fast a device copies from and to pinned memory: the median of the large copies that
-/// were recorded; otherwise what the bus of its generation carries.
-void Replay::find_pinned_rates() {
-  constexpr std::int64_t kLargeBytes = 1 << 20;
-  auto const& recording = program_.recording();
-  std::vector<std::vector<double>> rates(recording.devices.size());
-  for (Index i = 0; i < recording.activities.size(); ++i) {
-    auto const& copy = recording.activities[i];
-    bool const is_pinned =
-        copy.kind == ActivityKind::copy &&
-        ((copy.direction == CopyDirection::h2d && copy.source == MemoryKind::pinned) ||
-         (copy.direction == CopyDirection::d2h && copy.target == MemoryKind::pinned));
-    if (is_pinned && copy.bytes >= kLargeBytes && copy.time.length() > 0) {
-      rates[program_.device_of(i)].push_back(static_cast<double>(copy.bytes) /
-                                             static_cast<double>(copy.time.length()));
-    }
-  }
-  for (std::size_t d = 0; d < rates.size(); ++d) {
-    auto& own = rates[d];
-    assumes_bus_.push_back(own.empty());
-    if (own.empty()) {
-      pinned_rates_.push_back(bus_bytes_per_ns(recording.devices[d]));
-      continue;
-    }
-    auto const middle = own.begin() + static_cast<std::ptrdiff_t>(own.size() / 2);
-    std::ranges::nth_element(own, middle);
-    pinned_rates_.push_back(*middle);
-  }
-}
-
-bool Replay::assumes_bus(std::unordered_set<Index> const& copies) const {
-  return std::ranges::any_of(copies, [&](Index i) { return assumes_bus_[program_.device_of(i)]; });
 }
 
 /// Takes the calls that issue the window's activities, and all others of their time.
@@ -188,6 +115,7 @@ void Replay::take_steps() {
       step.long_gap = host_.is_long_gap(made.thread, gap);
     }
     step.gap = std::max<Ns>(gap.length(), 0);
+    find_overheads(step, gap);
     find_targets(step);
     steps_.push_back(step);
     auto const place = static_cast<Index>(steps_.size());
@@ -293,10 +221,18 @@ void Replay::find_targets(Step& step) {
   } else if (call.kind == CallKind::synchronize || call.kind == CallKind::release) {
     auto const sync = program_.sync_of(step.call);
     auto stream = sync == kNone ? kNone : recording.syncs[sync].stream;
+    auto at = call.time.begin;
     if (sync != kNone && recording.syncs[sync].kind == SyncKind::event) {
+      auto const record = recording.syncs[sync].record_call;
       stream = recording.syncs[sync].record_stream;
+      at = record == kNone ? at : recording.calls[record].time.begin;
     }
     take_targets(call.time, stream);
+    if (stream != kNone) {
+      for (auto const& wait : program_.pending_waits(stream, at)) {
+        add(wait.target);
+      }
+    }
   }
   step.targets = static_cast<std::uint32_t>(targets_.size()) - step.first_target;
   step.waits = step.targets > 0;
@@ -394,7 +330,8 @@ void Replay::take_work() {
                                                      ended_at(inside.begin, device) != kNone);
     work.latency = was_busy ? close / kParts : delay;
     if (activity.kind != ActivityKind::copy) {
-      ends[device] = std::max(ends[device], activity.time.end);
+      auto const others_end =
+          std::exchange(ends[device], std::max(ends[device], activity.time.end));
       auto const& gpu = recording.devices[device];
       auto const occupancy = activity.shape == kNone
                                  ? std::nullopt
@@ -404,6 +341,14 @@ void Replay::take_work() {
       work.fills = occupancy && occupancy->fills();
       constexpr double kMostRegisters = 0.6;
       work.one_wave = occupancy && occupancy->is_one_wave();
+      auto const found = least.find(key_of(i));
+      auto const rest = std::min(others_end, inside.end) - inside.begin;
+      if (work.fills && work.one_wave && found != least.end() && rest > close &&
+          inside.length() == activity.time.length() && others_end < activity.time.end &&
+          activity.time.length() >= rest + found->second - found->second / kParts) {
+        work.begins_in_parts = true;
+        work.device_ns = found->second;
+      }
       work.computes = occupancy && occupancy->register_share > kMostRegisters;
     }
     if (activity.call != kNone && !steps_.empty() && activity.call >= steps_.front().call &&

@@ -37,6 +37,7 @@ struct Fix {
   bool graph = false;                ///< launches are one graph's, which cost the host nothing
   bool begins_as_late = false;  ///< its kernels begin as long after what they wait for as they did
   bool fused = false;           ///< no time passes between activities that follow each other
+  CauseSet no_overheads = {};   ///< the causes of recorded overheads that take no time
   bool no_gaps = false;         ///< the host does nothing else than calls
   bool no_recorder = false;     ///< the recording takes no time between calls
   bool no_legacy_stream = false;
@@ -102,6 +103,9 @@ class Replay {
     Ns gap = 0;       ///< since `after`
     Ns cost = 0;      ///< apart from waiting
     Index after = 0;  ///< the place of the step that it follows, plus 1; 0 for the start
+    /// Of the gap, that of recorded overheads: of the tool that recorded, and of loading.
+    Ns recording = 0;
+    Ns loading = 0;
     bool long_gap = false;
     bool waits = false;
     std::uint32_t first_target = 0;  ///< in targets_: activities that it waits for
@@ -116,6 +120,8 @@ class Replay {
     Index step = 0;  ///< that issues it, plus 1; 0 if it was issued before the window
     bool fills = false;
     bool one_wave = false;  ///< all blocks run at once
+    /// Whether its blocks, which run at once, were seen to wait in part for what ran before.
+    bool begins_in_parts = false;
     bool computes = false;  ///< has most of the registers, as kernels that compute at full speed
   };
 
@@ -130,11 +136,15 @@ class Replay {
     return is_own ? thread : kNone;
   }
 
+  [[nodiscard]] Index before_moved_kernel(Index i) const;
+  [[nodiscard]] Index first_step_since_wait(Index step) const;
+  [[nodiscard]] bool is_needed_after(Index moved, Index next) const;
   void take_steps();
   void take_work();
   void fit_to_recording();
   void find_pinned_rates();
   void find_engines();
+  void find_overheads(Step& step, Interval gap) const;
   void find_targets(Step& step);
   [[nodiscard]] Interval time_of(Index call) const;
   /// The part of an activity in the window; without length for the one that follows the window.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/find/tolerances.hpp"
+#include "overlap/predict/late_blocks.hpp"
 #include "overlap/predict/number_lists.hpp"
 #include "overlap/predict/replay.hpp"
 #include "overlap/recording/occupancy.hpp"
@@ -49,6 +50,7 @@ class Replay::Run {
       loads_.emplace_back(device.sms > 0 ? device.sms : kAssumedSms);
       waiting_.emplace_back();
       full_.push_back(0);
+      late_.emplace_back();
       has_changed_.push_back(false);
     }
     link_steps();
@@ -83,8 +85,8 @@ class Replay::Run {
         load.pass(step, done);
       }
       now_ = is_event ? std::get<0>(events_.top()) : now_ + step;
-      for (auto const activity : done) {
-        end_activity(activity);
+      for (auto const job : done) {
+        end_job(job);
       }
       while (!events_.empty() && std::get<0>(events_.top()) <= now_) {
         auto const [time, kind, which] = events_.top();
@@ -141,22 +143,6 @@ class Replay::Run {
     }
   }
 
-  /// Returns the last work before a moved kernel in its old stream that it still follows: that of
-  /// its thread, or what the program declares that it needs. kNone if there is none.
-  [[nodiscard]] Index before_moved_kernel(Index i) const {
-    constexpr int kMostSteps = 64;
-    auto const& program = replay_.program_;
-    auto before = program.previous(i);
-    for (int step = 0; step < kMostSteps && before != kNone; ++step) {
-      auto const declared = program.declared(before, i);
-      if (declared ? *declared : program.thread_of(before) == program.thread_of(i)) {
-        return before;
-      }
-      before = program.previous(before);
-    }
-    return kNone;
-  }
-
   /// Links a collective that has a communicator of its own with what its stream had waited for.
   void link_waits_before(Index i, std::size_t a) {
     constexpr int kMostSteps = 16;
@@ -173,29 +159,6 @@ class Replay::Run {
     }
   }
 
-  /// Returns whether a moved activity is needed by what followed it in its stream.
-  [[nodiscard]] bool is_needed_after(Index moved, Index next) const {
-    if (auto const declared = replay_.program_.declared(moved, next)) {
-      return *declared;
-    }
-    auto const& copy = replay_.program_.activity(moved);
-    if (copy.kind != ActivityKind::copy) {
-      return replay_.program_.thread_of(moved) == replay_.program_.thread_of(next);
-    }
-    return copy.direction != CopyDirection::d2h;
-  }
-
-  /// Returns the place, plus 1, of the first step that a thread took after it last waited.
-  [[nodiscard]] Index first_step_since_wait(Index step) const {
-    for (auto before = replay_.steps_[step - 1].after; before != 0;
-         before = replay_.steps_[before - 1].after) {
-      if (replay_.steps_[before - 1].waits) {
-        break;
-      }
-      step = before;
-    }
-    return step;
-  }
   [[nodiscard]] bool is_upload(Index i) const {
     auto const& copy = replay_.program_.activity(i);
     return copy.kind == ActivityKind::copy && copy.direction == CopyDirection::h2d;
@@ -228,7 +191,7 @@ class Replay::Run {
       }
       if (work.step != 0) {
         auto const step =
-            fix_.own_thread.contains(i) ? first_step_since_wait(work.step) : work.step;
+            fix_.own_thread.contains(i) ? replay_.first_step_since_wait(work.step) : work.step;
         works_of_step_.put(step - 1, static_cast<Index>(a));
         ++missing_[a];
       } else if (program.previous(i) == kNone || !replay_.is_inside(program.previous(i))) {
@@ -247,7 +210,7 @@ class Replay::Run {
           before = program.previous(before);  // a download needs what kernels wrote
         }
         while (before != kNone && is_moved(before)) {
-          if (is_needed_after(before, i)) {
+          if (replay_.is_needed_after(before, i)) {
             link(before, a);
           }
           before = program.previous(before);
@@ -258,7 +221,7 @@ class Replay::Run {
         if (fix_.own_order.contains(i)) {
           link_waits_before(i, a);
         } else {
-          link(before_moved_kernel(i), a);
+          link(replay_.before_moved_kernel(i), a);
         }
       } else if (is_moved(i)) {
         auto [last, is_first] = last_moved.try_emplace(replay_.new_stream_of(i), i);
@@ -439,20 +402,50 @@ class Replay::Run {
         }
         loads_[device].start_kernel(number, replay_.device_ns(a, fix_), 0);
       } else {
-        loads_[device].start_kernel(number, replay_.device_ns(a, fix_), replay_.sms_of(a, fix_));
+        int sms = replay_.sms_of(a, fix_);
+        auto& late = late_[device];
+        if (auto const taken = late.taken_sms(); taken > 0 && begins_in_parts(work)) {
+          late.keep_back({a, std::min(taken, sms)});
+          sms = std::max(sms - taken, 1);
+          parts_[a] = 2;
+        }
+        late.begin(a, std::min(work.filled_sms, sms));
+        loads_[device].start_kernel(number, replay_.device_ns(a, fix_), sms);
         full_[device] += fills(work) ? 1 : 0;
       }
     }
     waiting.resize(kept);
   }
 
+  [[nodiscard]] bool begins_in_parts(Work const& work) const {
+    return work.begins_in_parts && fills(work) && !fix_.shares_sms && !fix_.leaves_room;
+  }
+
+  /// Ends an activity, or the first or last part of one that began in parts.
+  void end_job(std::size_t job) {
+    auto const a = job < missing_.size() ? job : job - missing_.size();
+    auto const device = device_of(a);
+    has_changed_[device] = true;
+    if (job == a && activity(a).kind != ActivityKind::copy) {
+      full_[device] -= fills(replay_.work_[a]) ? 1 : 0;
+    }
+    auto const parts = parts_.find(a);
+    if (parts == parts_.end() || --parts->second == 0) {
+      end_activity(a);
+    }
+  }
+
   void end_activity(std::size_t a) {
     if (queues_for_engine(a)) {
       ++engines_[device_of(a)][static_cast<std::size_t>(activity(a).direction)];
-    } else if (fills(replay_.work_[a]) && activity(a).kind != ActivityKind::copy) {
-      --full_[device_of(a)];
+    } else if (activity(a).kind != ActivityKind::copy) {
+      std::vector<LateBlocks::Part> begin;
+      late_[device_of(a)].end(a, begin);
+      for (auto const& part : begin) {
+        auto const number = static_cast<sim::StreamNumber>(part.kernel + missing_.size());
+        loads_[device_of(a)].start_kernel(number, replay_.device_ns(part.kernel, fix_), part.sms);
+      }
     }
-    has_changed_[device_of(a)] = true;
     missing_[a] = kDone;
     latest_ = now_;
     after_.for_each(a, [&](Index next) { fulfil(next, 0); });
@@ -485,6 +478,9 @@ class Replay::Run {
   std::vector<sim::DeviceLoad> loads_;
   std::vector<std::vector<std::size_t>> waiting_;  ///< of each device, ready activities
   std::vector<int> full_;
+  std::vector<LateBlocks> late_;  ///< of each device
+  std::map<std::size_t, int>
+      parts_;                      ///< of activities that began in parts, those that have not ended
   std::vector<bool> has_changed_;  ///< devices on which work became ready or ended
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;

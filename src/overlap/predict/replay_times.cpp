@@ -37,7 +37,13 @@ Replay::NewStream Replay::new_stream_of(Index i) const {
 
 /// Returns the time that a thread lets pass before a step, and the step's apart from waiting.
 std::pair<double, double> Replay::gap_and_cost(Step const& step, Fix const& fix) const {
-  double gap = static_cast<double>(step.gap);
+  auto const is_free = [&](Cause cause) {
+    return fix.no_overheads[static_cast<std::size_t>(cause)];
+  };
+  double gap = static_cast<double>(
+      std::max<Ns>(step.gap - (is_free(Cause::recording_overhead) ? step.recording : 0) -
+                       (is_free(Cause::lazy_loading) ? step.loading : 0),
+                   0));
   if (fix.no_gaps && step.long_gap) {
     gap = std::min<double>(gap, tolerance::kIssue);
   }
@@ -189,7 +195,10 @@ double Replay::least_ns(Fix const& fix) const {
       auto const length = static_cast<double>(std::max<Ns>(recorded.length(), 1));
       rooms[device].add(recorded, std::min(share, 1.0) * std::min(time / length, 1.0));
     }
-    if (work.graph == kUnknown) {
+    // Moved kernels follow what they need, whatever stream that is in.
+    bool const is_free = fix.moved.contains(i) && work.kind != ActivityKind::copy &&
+                         program_.recording().has_dependencies;
+    if (work.graph == kUnknown && !is_free) {
       auto& sum = fix.moved.contains(i) ? streams[new_stream_of(i)]
                                         : streams[{work.stream, owner_of(i, fix), {}, {}}];
       least = std::max(least, sum.add(recorded, time));

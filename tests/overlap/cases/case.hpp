@@ -39,6 +39,22 @@ std::vector<Case> collective_cases();  ///< collectives held work up
 std::vector<Case> paired_cases();      ///< two causes at once
 std::vector<Case> unknown_cases();     ///< nobody could tell from what was recorded
 
+/// All of them.
+inline std::vector<Case> all_cases() {
+  std::vector<Case> all;
+  for (auto const& list : {host_cases(),
+                           order_cases(),
+                           wait_cases(),
+                           later_cases(),
+                           device_cases(),
+                           collective_cases(),
+                           paired_cases(),
+                           unknown_cases()}) {
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  return all;
+}
+
 /// A program in which nothing is wrong.
 struct Healthy {
   std::string_view name;

@@ -15,21 +15,6 @@
 namespace msstream::overlap::cases {
 namespace {
 
-std::vector<Case> all_cases() {
-  std::vector<Case> all;
-  for (auto const& list : {host_cases(),
-                           order_cases(),
-                           wait_cases(),
-                           later_cases(),
-                           device_cases(),
-                           collective_cases(),
-                           paired_cases(),
-                           unknown_cases()}) {
-    all.insert(all.end(), list.begin(), list.end());
-  }
-  return all;
-}
-
 /// The findings of the first rank.
 std::vector<Finding> findings_of(std::vector<Recording> const& ranks) {
   return ranks.size() == 1 ? find(ranks.front()).findings : find(ranks).front().findings;

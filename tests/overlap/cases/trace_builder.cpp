@@ -2,6 +2,7 @@
 #include "overlap/cases/trace_builder.hpp"
 
 #include "overlap/cases/simulation.hpp"
+#include "overlap/cases/step_ends.hpp"
 
 #include <stdexcept>
 #include <string>
@@ -175,7 +176,7 @@ void hide(Recording& recording, Hidden const& hidden) {
 }  // namespace
 
 Recording TraceBuilder::run(Hidden const& hidden) const {
-  auto recording = Simulation(*this).run();
+  auto recording = Simulation(StepEnds::applied_to(*this)).run();
   hide(recording, hidden);
   recording.sort();
   return recording;

@@ -105,6 +105,7 @@ class HostThread {
 
  private:
   friend class Simulation;
+  friend class StepEnds;
   enum class Do : std::uint8_t {
     busy,
     launch,
@@ -172,6 +173,7 @@ class TraceBuilder {
 
  private:
   friend class Simulation;
+  friend class StepEnds;
   Gpu gpu_;
   std::vector<Stream> streams_;
   Index events_ = 0;

@@ -44,6 +44,80 @@ TEST(ForksTest, a_branch_beside_nothing_was_forked_late) {
   EXPECT_NEAR(static_cast<double>(finding.prediction->after), fixed, 0.05 * fixed);
 }
 
+enum class Join : std::uint8_t { device, stream, event, other_stream };
+
+/// Like fork_behind_five, but the host joins the streams at the end of each step.
+Recording joined_by_host(bool fixed, Join join, bool has_work_beside) {
+  TraceBuilder program;
+  auto const main = program.stream();
+  auto const side = program.stream();
+  auto& thread = program.thread();
+  auto const work = [](std::string name) {
+    return Kernel{.name = std::move(name), .duration = 50 * us, .blocks = 32};
+  };
+  for (int i = 0; i < 20; ++i) {
+    auto const forked = program.event();
+    auto const joined = program.event();
+    thread.launch(main, work("produce"));
+    if (fixed) {
+      thread.record(forked, main).wait(side, forked);
+    }
+    for (std::string const part : {"a", "b", "c", "d", "e"}) {
+      thread.launch(main, work("main " + part));
+    }
+    if (!fixed) {
+      thread.record(forked, main).wait(side, forked);
+    }
+    for (std::string const part : {"a", "b", "c", "d", "e"}) {
+      thread.launch(side, work("side " + part));
+      if (has_work_beside) {
+        thread.launch(main, work("more " + part));
+      }
+    }
+    switch (join) {
+      case Join::device:
+        thread.sync_device();
+        break;
+      case Join::stream:
+        thread.sync_stream(main).sync_stream(side);
+        break;
+      case Join::event:
+        thread.record(joined, side).sync_event(joined);
+        break;
+      case Join::other_stream:
+        thread.record(joined, side).wait(main, joined).sync_stream(main);
+        break;
+    }
+  }
+  return program.run();
+}
+
+TEST(ForksTest, the_host_joins_streams_as_well_as_an_event) {
+  for (auto const join : {Join::device, Join::stream, Join::event, Join::other_stream}) {
+    auto const report = find(joined_by_host(false, join, false));
+    auto const found = std::ranges::find(report.findings, Cause::false_dependency, &Finding::cause);
+    ASSERT_NE(found, report.findings.end()) << static_cast<int>(join);
+    auto const& finding = *found;
+    EXPECT_TRUE(finding.is_guess);
+    ASSERT_TRUE(finding.prediction);
+    auto const fixed = find(joined_by_host(true, join, false));
+    EXPECT_TRUE(std::ranges::none_of(
+        fixed.findings, [](Finding const& one) { return one.cause == Cause::false_dependency; }));
+    auto const length = static_cast<double>(fixed.window.length());
+    EXPECT_NEAR(static_cast<double>(finding.prediction->after), length, 0.05 * length)
+        << static_cast<int>(join);
+  }
+}
+
+/// A branch beside which the main stream goes on was forked for that, whoever joins the two.
+TEST(ForksTest, a_branch_with_work_beside_it_is_right_if_the_host_joins) {
+  for (auto const join : {Join::device, Join::stream, Join::event, Join::other_stream}) {
+    for (auto const& finding : find(joined_by_host(false, join, true)).findings) {
+      EXPECT_NE(finding.cause, Cause::false_dependency) << static_cast<int>(join);
+    }
+  }
+}
+
 TEST(ForksTest, guesses_come_after_what_is_known) {
   std::vector<Finding> findings(2);
   findings[0].cause = Cause::false_dependency;
@@ -53,6 +127,42 @@ TEST(ForksTest, guesses_come_after_what_is_known) {
   findings[1].lost = 100;
   sort_findings(findings);
   EXPECT_EQ(findings.front().cause, Cause::one_stream_two_roles);
+}
+
+/// A chain of work comes after findings that lose far less, guesses, and those that gain nothing.
+TEST(ForksTest, a_chain_of_work_is_last) {
+  std::vector<Finding> findings(4);
+  findings[0].cause = Cause::true_dependency;
+  findings[0].lost = 900;
+  findings[0].prediction = Prediction{1'000, 1'000, PredictedRange{100, 1'000, ""}};
+  findings[1].cause = Cause::multiprocessors_full;
+  findings[1].lost = 30;
+  findings[1].prediction = Prediction{1'000, 1'000};
+  findings[2].cause = Cause::false_dependency;
+  findings[2].lost = 20;
+  findings[2].is_guess = true;
+  findings[3].cause = Cause::pageable_copy;
+  findings[3].lost = 25;
+  sort_findings(findings);
+  EXPECT_EQ(findings[0].cause, Cause::pageable_copy);
+  EXPECT_EQ(findings[1].cause, Cause::false_dependency);
+  EXPECT_EQ(findings[2].cause, Cause::multiprocessors_full);
+  EXPECT_EQ(findings[3].cause, Cause::true_dependency);
+}
+
+/// So it does in whole reports, of which some have a chain that takes the most time.
+TEST(ForksTest, no_report_has_a_chain_of_work_before_another_finding) {
+  int longest = 0;
+  for (auto const& one : all_cases()) {
+    auto const ranks = one.build(false);
+    auto const report = ranks.size() == 1 ? find(ranks.front()) : find(ranks).front();
+    auto const chain = std::ranges::find(report.findings, Cause::true_dependency, &Finding::cause);
+    if (chain != report.findings.end()) {
+      EXPECT_EQ(chain + 1, report.findings.end()) << one.name;
+      longest += report.findings.size() > 1 && chain->lost > report.findings.front().lost ? 1 : 0;
+    }
+  }
+  EXPECT_GE(longest, 1);
 }
 
 /// An upload that waits for the last kernel, which reads the only buffer.
@@ -120,6 +230,80 @@ TEST(ForksTest, buckets_of_one_exchange_are_needed_together) {
   auto const report = find(program.run());
   for (auto const& finding : report.findings) {
     EXPECT_EQ(finding.cause, Cause::true_dependency);
+  }
+}
+
+/// Steps with an all-reduce of each size in one communicator, and kernels that wait for the last
+/// one; or for each, at the end of the step.
+Recording reductions(std::vector<std::int64_t> const& bytes, bool joins_each, bool own_streams) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const comm = program.stream();
+  for (int step = 0; step < 8; ++step) {
+    std::vector<EventNumber> reduced;
+    program.thread().launch(compute, {.name = "backward", .duration = 40 * us, .blocks = 100});
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      auto const ready = program.event();
+      auto const own =
+          own_streams && step == 0 && i > 0 ? program.stream() : StreamNumber(comm + i);
+      auto const stream = own_streams ? own : comm;
+      Kernel reduce{.name = "ncclDevKernel_AllReduce", .duration = bytes[i] / 50, .blocks = 16};
+      reduce.collective = CollectiveOf{.group = own_streams ? std::to_string(i) : "one",
+                                       .sequence = 8 * step + static_cast<int>(i),
+                                       .bytes = bytes[i]};
+      reduced.push_back(program.event());
+      program.thread()
+          .record(ready, compute)
+          .wait(stream, ready)
+          .launch(stream, reduce)
+          .record(reduced.back(), stream);
+    }
+    program.thread()
+        .wait(compute, reduced.back())
+        .launch(compute, {.name = "clip", .duration = 200 * us, .blocks = 100});
+    for (auto const event : reduced) {
+      if (joins_each) {
+        program.thread().wait(compute, event);
+      }
+    }
+    program.thread().launch(compute, {.name = "update", .duration = 30 * us, .blocks = 100});
+  }
+  return program.run();
+}
+
+/// A small all-reduce behind a large one, and one wait behind both: what waits may need the small
+/// one alone. The prediction is the time with a communicator for each.
+TEST(ForksTest, a_small_collective_behind_a_large_one_may_be_needed_alone) {
+  auto const report = find(reductions({10'000'000, 500'000}, false, false));
+  ASSERT_FALSE(report.findings.empty());
+  auto const& finding = report.findings.front();
+  EXPECT_EQ(finding.cause, Cause::collective_order);
+  EXPECT_TRUE(finding.is_guess);
+  EXPECT_THAT(finding.summary, HasSubstr("may not need"));
+  ASSERT_TRUE(finding.prediction && finding.prediction->range);
+  EXPECT_EQ(finding.prediction->range->most, report.window.length());
+  auto const fixed =
+      static_cast<double>(find(reductions({10'000'000, 500'000}, false, true)).window.length());
+  EXPECT_NEAR(static_cast<double>(finding.prediction->after), fixed, 0.05 * fixed);
+}
+
+/// The program waits for the large one later: then the small one is known to be needed alone.
+TEST(ForksTest, a_collective_that_is_joined_later_was_not_needed) {
+  auto const report = find(reductions({10'000'000, 500'000}, true, false));
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::collective_order);
+  EXPECT_FALSE(report.findings.front().is_guess);
+}
+
+/// A rest behind several equal buckets, a large one behind a small one, and sizes that differ less.
+TEST(ForksTest, buckets_of_like_sizes_stay_one_exchange) {
+  for (auto const& sizes : {std::vector<std::int64_t>{10'000'000, 10'000'000, 500'000},
+                            {500'000, 10'000'000},
+                            {10'000'000, 4'000'000}}) {
+    auto const report = find(reductions(sizes, false, false));
+    for (auto const& finding : report.findings) {
+      EXPECT_EQ(finding.cause, Cause::true_dependency) << sizes.size();
+    }
   }
 }
 

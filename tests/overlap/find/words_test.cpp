@@ -4,9 +4,13 @@
 #include "overlap/find/find.hpp"
 #include "overlap/find/hand_made.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <regex>
 #include <string>
 
 namespace msstream::overlap {
@@ -109,6 +113,54 @@ TEST(OverlapRecordingCost, launches_would_be_shorter_without_recording) {
   EXPECT_EQ(report.recording_cost->most_window, 494'000 - 49 * 1'400);
   EXPECT_EQ(report.recording_cost->least_window, 494'000 - 49 * 6'000);
   EXPECT_THAT(report.notes, Contains(HasSubstr("an estimated 200 µs to 425 µs")));
+}
+
+std::string text_of_file(std::string const& path) {
+  std::ifstream file(std::string(MSSTREAM_SOURCE_FOLDER) + "/" + path);
+  std::string const text{std::istreambuf_iterator<char>(file), {}};
+  return std::regex_replace(text, std::regex("\\s+"), " ");
+}
+
+/// The estimate's figures are the measured ones that the documents state.
+TEST(OverlapRecordingCost, figures_are_those_that_were_measured) {
+  auto made = launches_of_10_us();
+  auto const cost = find(made.recording).recording_cost;
+  made.recording.activities.front().name = made.recording.names.id_of("at::native::add");
+  made.recording.ranges.push_back({.time = {0, 1},
+                                   .name = made.recording.names.id_of("aten::add"),
+                                   .thread = 0,
+                                   .kind = RangeKind::operation});
+  auto const of_pytorch = find(made.recording).recording_cost;
+  ASSERT_TRUE(cost && of_pytorch);
+  auto const measured = text_of_file("docs/overlap-recordings.md");
+  auto const us_text = [](Ns time) { return fmt::format("{:g}", static_cast<double>(time) / 1e3); };
+  EXPECT_THAT(measured, HasSubstr(fmt::format("gave + {}", us_text(cost->least_per_launch))));
+  EXPECT_THAT(measured,
+              HasSubstr(fmt::format("NVTX ranges, took {} µs", us_text(cost->most_per_launch))));
+  EXPECT_THAT(measured,
+              HasSubstr(fmt::format("PyTorch's step {} µs", us_text(of_pytorch->most_per_launch))));
+  // The row of PyTorch's step says as much for each of its kernels.
+  std::smatch row;
+  ASSERT_TRUE(std::regex_search(
+      measured, row, std::regex("eager step, (\\d+) kernels .*? \\+ ([\\d.]+) ms")));
+  EXPECT_NEAR(std::stod(row[2]) * 1e6 / std::stod(row[1]),
+              static_cast<double>(of_pytorch->most_per_launch),
+              500);
+  EXPECT_THAT(text_of_file("docs/overlap.md"),
+              HasSubstr(fmt::format("shorter by {} to {} µs (PyTorch's: to {} µs)",
+                                    us_text(cost->least_per_launch),
+                                    us_text(cost->most_per_launch),
+                                    us_text(of_pytorch->most_per_launch))));
+}
+
+/// The cost of recorded nodes of graphs is said, and not estimated.
+TEST(OverlapRecordingCost, nodes_of_graphs_are_noted) {
+  auto made = launches_of_10_us();
+  EXPECT_THAT(find(made.recording).notes, Not(Contains(HasSubstr("of graphs, recorded each"))));
+  for (Index i = 10; i < 20; ++i) {
+    made.recording.activities[i].is_graph_node = true;
+  }
+  EXPECT_THAT(find(made.recording).notes, Contains(HasSubstr("10 nodes of graphs, recorded each")));
 }
 
 TEST(OverlapRecordingCost, a_busy_device_gains_nothing_and_other_tools_are_not_judged) {

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events that were recorded late: behind work that what waits for them may not need.
+#include "overlap/find/hold.hpp"
+#include "overlap/find/tolerances.hpp"
+
+#include <algorithm>
+
+namespace msstream::overlap {
+namespace {
+
+/// Whether two activities look like parts of one piece of work: equal launches that take about as
+/// long.
+bool is_of_one_piece(Activity const& a, Activity const& b) {
+  return a.name == b.name && a.shape == b.shape && 2 * a.time.length() > b.time.length() &&
+         2 * b.time.length() > a.time.length();
+}
+
+}  // namespace
+
+/// Returns the first activity of which `held` may need no more, if the event that it waits for was
+/// recorded late; kNone if not. It was, if it was recorded right before the wait, on the tail of a
+/// stream that has nothing to run beside `held`, behind several pieces of work since the two
+/// streams were last joined. A fork before which the other work ran, and after which none runs, is
+/// for nothing: streams that take turns could be one. They have taken turns before, or the last
+/// piece takes most of the time. A stream that was forked from another one is joined as a whole.
+Index Holds::recorded_late(Wait const& wait, Index held) const {
+  auto const target = wait.target;
+  auto const& last = program_.activity(target);
+  auto const& sync = program_.recording().syncs[wait.sync];
+  if (!are_kernels(held, target) || sync.call == kNone || sync.record_call == kNone ||
+      program_.call(sync.call).time.begin - program_.call(sync.record_call).time.end >
+          4 * tolerance::kIssue ||
+      !has_nothing_beside(held, target)) {
+    return kNone;
+  }
+  // Looks back to where the stream was joined last.
+  constexpr int kMostSteps = 64;
+  Ns last_piece = last.time.length();
+  Ns others = 0;
+  int count = 0;
+  bool took_turns = false;
+  auto first = target;
+  auto at = target;
+  for (int step = 0; step < kMostSteps; ++step) {
+    if (auto const waits = program_.waits_of(at); !waits.empty()) {
+      took_turns = std::ranges::all_of(waits, [&](Wait const& fork) {
+        return fork.known && fork.target != kNone && fork.target == program_.previous(held);
+      });
+      if (!took_turns) {
+        return kNone;  // forked from another stream: the whole of it is joined
+      }
+      break;
+    }
+    auto const i = program_.previous(at);
+    if (i == kNone) {
+      break;
+    }
+    // The host may have joined the streams.
+    auto const last_held = program_.previous(held);
+    took_turns = last_held != kNone && program_.called(last_held) > program_.called(i) &&
+                 host_waited(last_held, program_.called(at));
+    if (took_turns || host_waited(i, program_.called(at))) {
+      break;
+    }
+    auto const& before = program_.activity(i);
+    if (before.time.end < program_.activity(at).time.begin - 2 * last_piece) {
+      break;
+    }
+    at = i;
+    if (before.kind == ActivityKind::copy) {
+      // An upload belongs to the kernels that follow it; a download is of use to the host alone.
+      bool const is_of_last = count == 0 && is_copy(before, CopyDirection::h2d);
+      (is_of_last ? last_piece : others) += before.time.length();
+      continue;
+    }
+    first = i;
+    if (!is_of_one_piece(before, last)) {
+      others += before.time.length();
+      ++count;
+    } else if (count == 0) {
+      last_piece += before.time.length();
+    } else {
+      return kNone;  // one piece of work, of which some parts differ
+    }
+  }
+  return count > 0 && (took_turns || others < last_piece) ? first : kNone;
+}
+
+/// Whether the stream of `target`, for which `held` waits, gets nothing more to run until it, or
+/// the host, has waited for `held`, and no other stream has kernels meanwhile.
+bool Holds::has_nothing_beside(Index held, Index target) const {
+  auto const& activities = program_.recording().activities;
+  auto const stream = activities[held].stream;
+  auto const next = program_.next(target);
+  auto const joins = [&](Wait const& wait) {
+    return wait.known && wait.target != kNone && wait.target >= held &&
+           activities[wait.target].stream == stream;
+  };
+  if (next != kNone && !std::ranges::any_of(program_.waits_of(next), joins) &&
+      !host_waited(held, program_.called(next))) {
+    return false;
+  }
+  constexpr Index kMostSteps = 256;
+  auto const size = static_cast<Index>(activities.size());
+  auto const end = std::min(next == kNone ? size : next, held + std::min(kMostSteps, size - held));
+  for (Index i = held + 1; i < end; ++i) {
+    if (activities[i].kind == ActivityKind::kernel && activities[i].stream != stream &&
+        program_.device_of(i) == program_.device_of(held)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Whether the host waited for an activity, and had it by a time: for its device, its stream, an
+/// event that was recorded in that since, or a stream that waited for it.
+bool Holds::host_waited(Index activity, Ns by) const {
+  constexpr int kMostSteps = 16;
+  auto const& recording = program_.recording();
+  auto const own = program_.activity(activity).stream;
+  auto const called = program_.called(activity);
+  auto const end_of = [&](Index i) { return recording.syncs[i].time.end; };
+  auto at = std::ranges::lower_bound(host_waits_, program_.activity(activity).time.end, {}, end_of);
+  for (int step = 0; step < kMostSteps && at != host_waits_.end() && end_of(*at) <= by;
+       ++step, ++at) {
+    auto const& sync = recording.syncs[*at];
+    auto const stream = sync.kind == SyncKind::event ? sync.record_stream : sync.stream;
+    auto const since = sync.kind == SyncKind::event && sync.record_call != kNone
+                           ? recording.calls[sync.record_call].time.begin
+                           : sync.time.begin;
+    if (since <= called) {
+      continue;
+    }
+    auto const reaches = [&](Wait const& wait) {
+      return wait.target != kNone && wait.target >= activity &&
+             program_.activity(wait.target).stream == own;
+    };
+    if (sync.kind == SyncKind::device || stream == own ||
+        (stream != kNone && std::ranges::any_of(program_.pending_waits(stream, since), reaches))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Index Holds::needed_of(Wait const& wait, Index held) const {
+  constexpr int kMostSteps = 64;
+  auto needed = wait.target;
+  for (int step = 0; step < kMostSteps && needed != kNone; ++step) {
+    auto const declared = program_.declared(needed, held);
+    if (!declared) {
+      break;
+    }
+    if (*declared) {
+      return needed;
+    }
+    needed = program_.previous(needed);
+  }
+  return program_.recording().has_dependencies || wait.target == kNone ? kNone
+                                                                       : recorded_late(wait, held);
+}
+
+}  // namespace msstream::overlap

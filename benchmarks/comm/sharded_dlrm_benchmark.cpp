@@ -83,9 +83,7 @@ class Training {
       : way_(way),
         rows_(size.samples / world.size()),
         device_(ms::comm::device_of<R>(world, {.matmul_precision = ms::MatmulPrecision::tf32})),
-        for_tables_(device_,
-                    world,
-                    {.name = fmt::format("tables {}", name_of(way))}),
+        for_tables_(device_, world, {.name = fmt::format("tables {}", name_of(way))}),
         for_gradients_(device_, world, {.name = fmt::format("gradients {}", name_of(way))}),
         tables_(
             specs_of(size),

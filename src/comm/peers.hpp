@@ -45,7 +45,8 @@ class Peers {
   /// Tells that the rank issues a collective. Fails if it does not go together with the others'.
   virtual void announce(Part const& part) = 0;
   /// Tells that the rank has launched a collective of all ranks. With `waits`, and if the ranks are
-  /// threads, returns only when all have launched it, or after some seconds: false then.
+  /// threads, returns only when all have launched it. Returns false if they have not within some
+  /// seconds, or if the communicator fails.
   virtual bool launched(bool waits) = 0;
   /// Tells whether the rank has collectives in flight, and looks for failures of other ranks.
   virtual void look(bool is_in_flight) = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that ranks that are threads wait for each other's launches of young collectives.
 #include "comm/launches.hpp"
+
 #include "comm/nccl/young_collectives.hpp"
 
 #include <gtest/gtest.h>
@@ -68,12 +69,28 @@ TEST(YoungCollectivesTest, a_new_size_and_those_behind_it_are_young) {
   EXPECT_TRUE(young.is(gathered));
 }
 
-TEST(YoungCollectivesTest, none_is_young_once_a_rank_has_not_come) {
+TEST(YoungCollectivesTest, none_is_young_once_a_rank_has_not_come_three_times) {
   YoungCollectives young;
-  EXPECT_TRUE(young.is(of_size(8)));
-  young.trust();
-  EXPECT_FALSE(young.is(of_size(8)));
-  EXPECT_FALSE(young.is(of_size(9)));
+  for (std::int64_t size = 8; size < 11; ++size) {
+    EXPECT_TRUE(young.is(of_size(size))) << size;
+    young.trust();
+    EXPECT_FALSE(young.is(of_size(size))) << size;
+  }
+  EXPECT_FALSE(young.is(of_size(11)));
+}
+
+TEST(YoungCollectivesTest, hundreds_of_sizes_are_all_known_after_a_round) {
+  YoungCollectives young;
+  auto const round = [&] {
+    int count = 0;
+    for (std::int64_t size = 1; size <= 300; ++size) {
+      count += young.is(of_size(size * 8)) ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ(round(), 300);
+  static_cast<void>(round());
+  EXPECT_EQ(round(), 0);
 }
 
 }  // namespace

@@ -24,9 +24,9 @@ enum class Reproducible : std::uint8_t { same_rank_count, any_rank_count };
 }
 
 struct DataParallelOptions {
-  /// Gradients are put together into buckets of at most this size, and of at most 1 MiB or half of
-  /// all gradients, whichever is more, except for a gradient that is larger by itself. Small
-  /// buckets start earlier, and cost a latency each.
+  /// Gradients are put together into buckets of at most this size, and of at most 1 MiB or a
+  /// quarter of all gradients, whichever is more, except for a gradient that is larger by itself.
+  /// Small buckets start earlier, and cost a latency each.
   std::int64_t bucket_bytes = std::int64_t{25} << 20U;
   /// mean, or sum: over the ranks, or over the parts of DataParallel::backward_in_parts().
   comm::Reduction reduction = comm::Reduction::mean;

@@ -187,14 +187,14 @@ class ShardedTables {
   /// Returns `next` with these rows; its lookup gets the others, so that it has the bits of a
   /// lookup without prefetched rows, provided that meanwhile only gradients of `now` change the
   /// tables. Rows are looked up as soon as their ids have come. Pooled rows are sent behind the
-  /// gradients of `now`, which must not wait for them, or by the next lookup() or assign(); distinct
-  /// rows are sent at once. A collective.
-  /// Asynchronous; capture-safe. Before the first step, `next` and `now` may be the same bags,
-  /// which prefetches no row. A later lookup() throws std::logic_error if lookups of other bags
-  /// than `now` have been played back since. Throws std::logic_error if other bags have been played
-  /// back whose update is still to come, as with micro-batches: on a tape that has their gradients,
-  /// since no update and no clear(). Throws std::invalid_argument for ids of other tables, and if
-  /// the pooled rows of most_samples for all ranks are 2^31 floats or more.
+  /// gradients of `now`, which must not wait for them, or by the next lookup() or assign();
+  /// distinct rows are sent at once. A collective. Asynchronous; capture-safe. Before the first
+  /// step, `next` and `now` may be the same bags, which prefetches no row. A later lookup() throws
+  /// std::logic_error if lookups of other bags than `now` have been played back since. Throws
+  /// std::logic_error if other bags have been played back whose update is still to come, as with
+  /// micro-batches: on a tape that has their gradients, since no update and no clear(). Throws
+  /// std::invalid_argument for ids of other tables, and if the pooled rows of most_samples for all
+  /// ranks are 2^31 floats or more.
   [[nodiscard]] ShardedIds<R> prefetch_rows(
       ShardedIds<R> const& next,
       ShardedIds<R> const& now,

@@ -233,7 +233,9 @@ LookupsAhead gather_ids_ahead(AnyTape& tape,
   });
   auto const told_by = rows_of_ranks(tables, told_by_this, communicator);
   LookupsAhead all{std::vector<std::optional<IdsAhead>>(tables.size()),
-                   in_many->gathered(told_by, kToldOfTable, 3, communicator, issued_at)};
+                   or_give_up(communicator, [&] {
+                     return in_many->gathered(told_by, kToldOfTable, 3, communicator, issued_at);
+                   })};
   auto& ahead = all.ids;
   for (std::size_t i = 0; i < tables.size(); ++i) {
     Told most;

@@ -63,10 +63,10 @@ PooledAhead ShardedTablesState::pooled_ahead(ExchangedIds const& ids,
   if (now == nullptr) {
     auto const sent = pooled_for_all(ids, argmax, issued_at);
     Floats const received(device_, sent.shape());
-    send_later([this, sent, received, issued_at] {
+    auto later = send_or_wait([this, sent, received, issued_at] {
       comm::detail::all_to_all(communicator_, sent.any(), received.any(), issued_at);
     });
-    return {received, argmax};
+    return {received, argmax, std::nullopt, std::move(later)};
   }
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   // Places have 32 bits, and sums of SplitCounts 64.
@@ -78,16 +78,15 @@ PooledAhead ShardedTablesState::pooled_ahead(ExchangedIds const& ids,
           options_.most_samples);
   if (!divided_) {
     TensorOf<std::int64_t> const nothing(device_, {0});
-    return {exchanged_bags(nullptr, nothing, false, argmax, issued_at),
-            argmax,
-            PooledAhead::Split{nothing, nothing}};
+    auto const early = exchanged_bags(nullptr, nothing, false, argmax, issued_at);
+    return {early.rows, argmax, PooledAhead::Split{nothing, nothing}, send_or_wait(early.send)};
   }
   auto early = divided_bags(ids);
   auto const split = split_bags(early, divided_bags(*now), issued_at);
   early.ids = split.early_ids;
-  return {exchanged_bags(&early, split.before, false, argmax, issued_at),
-          argmax,
-          PooledAhead::Split{split.before, split.late_ids}};
+  auto const sent = exchanged_bags(&early, split.before, false, argmax, issued_at);
+  return {
+      sent.rows, argmax, PooledAhead::Split{split.before, split.late_ids}, send_or_wait(sent.send)};
 }
 
 Floats ShardedTablesState::late_rows(ExchangedIds const& ids,
@@ -95,11 +94,14 @@ Floats ShardedTablesState::late_rows(ExchangedIds const& ids,
                                      std::source_location issued_at) const {
   auto const& ahead = *ids.pooled_ahead;
   if (!divided_) {
-    return exchanged_bags(nullptr, ahead.split->before, true, argmax, issued_at);
+    auto const none = exchanged_bags(nullptr, ahead.split->before, true, argmax, issued_at);
+    none.send();
+    return none.rows;
   }
   auto late = divided_bags(ids);
   late.ids = ahead.split->late_ids;
-  auto rows = exchanged_bags(&late, ahead.split->before, true, argmax, issued_at);
+  auto const sent = exchanged_bags(&late, ahead.split->before, true, argmax, issued_at);
+  sent.send();
   if (argmax) {
     kernels::JoinedArgmaxArgs const args{ahead.argmax->data(), argmax->data(), argmax->count()};
     issue(
@@ -110,7 +112,7 @@ Floats ShardedTablesState::late_rows(ExchangedIds const& ids,
         {},
         issued_at);
   }
-  return rows;
+  return sent.rows;
 }
 
 ShardedTablesState::SplitBags ShardedTablesState::split_bags(Bags const& bags,
@@ -164,11 +166,12 @@ ShardedTablesState::SplitBags ShardedTablesState::split_bags(Bags const& bags,
   return {early_ids, late_ids, ops::detail::lengths_to_offsets(counts.any(), {}, issued_at)};
 }
 
-Floats ShardedTablesState::exchanged_bags(Bags const* bags,
-                                          TensorOf<std::int64_t> const& before,
-                                          bool is_late,
-                                          std::optional<TensorOf<std::int32_t>> const& argmax,
-                                          std::source_location issued_at) const {
+ShardedTablesState::ExchangedBags ShardedTablesState::exchanged_bags(
+    Bags const* bags,
+    TensorOf<std::int64_t> const& before,
+    bool is_late,
+    std::optional<TensorOf<std::int32_t>> const& argmax,
+    std::source_location issued_at) const {
   auto const most_bags = options_.most_samples;
   auto const stride = is_late ? most_bags * layout_.widest : layout_.early_stride;
   Floats const sent(device_, {ranks(), stride});
@@ -204,33 +207,42 @@ Floats ShardedTablesState::exchanged_bags(Bags const* bags,
   }
   Floats const received(device_, {ranks(), stride});
   TensorOf<std::int64_t> const received_counts(device_, {ranks()});
-  auto const send = [=, this] {
-    comm::detail::all_to_all(
-        communicator_, sent.any(), counts.any(), received.any(), received_counts.any(), issued_at);
-  };
-  if (is_late) {
-    send();
-  } else {
-    send_later(send);
-  }
-  return received;
+  return {received, [=, this] {
+            comm::detail::all_to_all(communicator_,
+                                     sent.any(),
+                                     counts.any(),
+                                     received.any(),
+                                     received_counts.any(),
+                                     issued_at);
+          }};
+}
+
+bool ShardedTablesState::awaits_backward() const {
+  std::erase_if(waiting_->played_back, [](auto const& lookup) {
+    auto const is_played_back = lookup.lock();
+    return is_played_back == nullptr || *is_played_back;
+  });
+  return !waiting_->played_back.empty();
 }
 
 // In the order of their calls, the collectives of a communicator wait for each other. Rows that are
 // needed in the next step must not keep back the gradients of this one.
-void ShardedTablesState::send_later(std::function<void()> send) const {
-  auto const is_played_back = is_played_back_->lock();
-  if (is_played_back == nullptr || *is_played_back) {
+std::shared_ptr<LaterSend> ShardedTablesState::send_or_wait(std::function<void()> send) const {
+  if (!awaits_backward()) {
     send();
-  } else {
-    to_send_->push_back(std::move(send));
+    return nullptr;
   }
+  auto later = std::make_shared<LaterSend>(std::move(send));
+  waiting_->sends.push_back(later);
+  return later;
 }
 
 void ShardedTablesState::send_ahead() const {
   NameScope const names("sharded_tables");
-  for (auto const& send : std::exchange(*to_send_, {})) {
-    send();
+  for (auto const& waiting : std::exchange(waiting_->sends, {})) {
+    if (auto const send = waiting.lock()) {
+      send->now();
+    }
   }
 }
 

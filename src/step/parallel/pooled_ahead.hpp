@@ -4,9 +4,28 @@
 #include <msstream/tensor/detail/typed.hpp>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <utility>
 
 namespace msstream::detail {
+
+/// The all-to-all of rows that have been looked up ahead, if it waits for the gradients of a lookup
+/// before. It ends with the ids that have the rows.
+class LaterSend {
+ public:
+  explicit LaterSend(std::function<void()> send) : send_(std::move(send)) {}
+  /// Sends the rows, once.
+  void now() {
+    if (auto const send = std::exchange(send_, nullptr)) {
+      send();
+    }
+  }
+
+ private:
+  std::function<void()> send_;
+};
 
 /// The pooled rows of a lookup that came before it.
 struct PooledAhead {
@@ -23,6 +42,7 @@ struct PooledAhead {
   };
   /// Without it, all rows are here.
   std::optional<Split> split = {};
+  std::shared_ptr<LaterSend> send = {};  ///< null if the rows have been sent at once
 };
 
 }  // namespace msstream::detail

@@ -51,7 +51,7 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
     return pooled;
   }
   auto const is_played_back = std::make_shared<bool>(false);
-  *is_played_back_ = is_played_back;
+  waiting_->played_back.push_back(is_played_back);
   auto play_back = [self = shared_from_this(), ids, argmax, is_played_back, issued_at](
                        AnyTape& playing, Floats const& gradient) {
     *is_played_back = true;
@@ -219,7 +219,9 @@ void ShardedTablesState::send_back(AnyTape& tape,
       {},
       issued_at);
   comm::detail::all_to_all(communicator_, sent.any(), received.any(), issued_at);
-  send_ahead();
+  if (!awaits_backward()) {
+    send_ahead();
+  }
   if (!all_) {
     return;
   }

@@ -101,12 +101,12 @@ namespace {
   return text;
 }
 
-[[nodiscard]] StreamGroupOptions ahead_options() {
+[[nodiscard]] StreamGroupOptions ahead_options(std::string const& communicator) {
   StreamGroupOptions options;
   options.merge_streams = true;
   options.priority = StreamPriority::low;
   options.libraries = StreamPoolOptions::LibrariesMade::when_needed;
-  options.name = "ahead";
+  options.name = "ahead of " + communicator;
   return options;
 }
 
@@ -142,7 +142,12 @@ ShardedTablesState::ShardedTablesState(std::vector<TableSpec> tables,
       layout_(checked_on_all(communicator,
                              [&] { return TableLayout(tables_, plan_, options.most_samples); })),
       device_(communicator.state().device().state()),
-      ahead_(StreamGroup::make(communicator.state().device().context(), -1, ahead_options())),
+      ahead_(checked_on_all(communicator,
+                            [&] {
+                              return StreamGroup::make(communicator.state().device().context(),
+                                                       -1,
+                                                       ahead_options(communicator.name()));
+                            })),
       id_policy_(options.out_of_range),
       of_rank_(fmt::format("ShardedTables, rank {}", communicator.rank())) {
   require_equal_on_ranks("ShardedTables",

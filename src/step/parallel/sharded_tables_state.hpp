@@ -175,8 +175,11 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   [[nodiscard]] Floats received_rows(ExchangedIds const& ids,
                                      std::optional<TensorOf<std::int32_t>> const& argmax,
                                      std::source_location issued_at) const;
-  /// Sends rows ahead, behind the gradients of a lookup whose backward is still to come.
-  void send_later(std::function<void()> send) const;
+  /// Returns whether a tape has a lookup whose backward is still to come.
+  [[nodiscard]] bool awaits_backward() const;
+  /// Sends rows ahead, or if a tape has lookups that are still to be played back, leaves it to
+  /// send_ahead().
+  [[nodiscard]] std::shared_ptr<LaterSend> send_or_wait(std::function<void()> send) const;
   /// Pools and sends the bags of `ids` none of whose rows `now` names ahead, or all if that is
   /// null.
   [[nodiscard]] PooledAhead pooled_ahead(ExchangedIds const& ids,
@@ -195,13 +198,16 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   [[nodiscard]] SplitBags split_bags(Bags const& bags,
                                      Bags const& touching,
                                      std::source_location issued_at) const;
-  /// Pools the early or the late bags, and returns the messages of these from all ranks. Without
-  /// bags the rank has no divided blocks.
-  [[nodiscard]] Floats exchanged_bags(Bags const* bags,
-                                      TensorOf<std::int64_t> const& before,
-                                      bool is_late,
-                                      std::optional<TensorOf<std::int32_t>> const& argmax,
-                                      std::source_location issued_at) const;
+  struct ExchangedBags {
+    Floats rows;                 ///< the messages from all ranks
+    std::function<void()> send;  ///< which fills them
+  };
+  /// Pools the early or the late bags. Without bags the rank has no divided blocks.
+  [[nodiscard]] ExchangedBags exchanged_bags(Bags const* bags,
+                                             TensorOf<std::int64_t> const& before,
+                                             bool is_late,
+                                             std::optional<TensorOf<std::int32_t>> const& argmax,
+                                             std::source_location issued_at) const;
   [[nodiscard]] Floats join(ExchangedIds const& ids,
                             std::optional<Floats> const& received,
                             std::optional<Floats> const& late,
@@ -241,11 +247,13 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   std::optional<Tables> all_;         ///< the blocks of the rank, for gradients
 
   std::optional<DistinctRows> distinct_;  ///< if distinct rows are sent
-  /// The all-to-alls of rows that have been looked up ahead, while they wait.
-  std::shared_ptr<std::vector<std::function<void()>>> to_send_ =
-      std::make_shared<std::vector<std::function<void()>>>();
-  /// Whether the latest lookup on a tape has been played back; null if no tape has it.
-  std::shared_ptr<std::weak_ptr<bool>> is_played_back_ = std::make_shared<std::weak_ptr<bool>>();
+  /// What lookups and backwards change.
+  struct Waiting {
+    std::vector<std::weak_ptr<LaterSend>> sends;  ///< of rows ahead, in the order of their calls
+    /// Of each lookup that a tape has, whether it has been played back.
+    std::vector<std::weak_ptr<bool>> played_back;
+  };
+  std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
   std::shared_ptr<std::int64_t> backwards_ = std::make_shared<std::int64_t>(0);  ///< of all bags
   std::shared_ptr<NotUpdated> not_updated_ = std::make_shared<NotUpdated>();
 

@@ -21,22 +21,6 @@ using Tables = ops::EmbeddingTables<AnyRuntime>;
 /// A collective of fewer bytes takes hardly less time than one of so many.
 constexpr std::int64_t kBytesOfCollective = std::int64_t{1} << 20U;
 
-/// Returns how many recorded lookups a table has elements in.
-[[nodiscard]] int lookups_in(TapeState const& state, MemoryRange const& table) {
-  int count = 0;
-  for (auto const& node : state.nodes) {
-    if (auto const* const one = std::get_if<TapeState::LookedUp>(&node.looked_up)) {
-      count += one->range.overlaps(table) ? 1 : 0;
-    } else if (auto const* const many = std::get_if<TapeState::LookedUpMany>(&node.looked_up)) {
-      for (std::int64_t t = 0; t < many->tables.tables(); ++t) {
-        auto const& weights = ops::detail::weights_of(many->tables.table(t));
-        count += MemoryRange::of(weights).overlaps(table) ? 1 : 0;
-      }
-    }
-  }
-  return count;
-}
-
 [[nodiscard]] std::int64_t kind_of(ops::EmbeddingTable<AnyRuntime> const& table, DType ids) {
   constexpr std::int64_t kPoolings = 8;
   return (table.hotness * kPoolings + static_cast<std::int64_t>(table.pooling)) * 2 +
@@ -93,12 +77,29 @@ constexpr std::int64_t kBytesOfCollective = std::int64_t{1} << 20U;
 LookupsInMany::LookupsInMany(AnyTape const& tape, std::vector<NamedTable> const& tables)
     : tables_(tables), told_(tables.size()) {
   auto const& state = tape.state();
+  if (state.searches != nullptr) {
+    return;
+  }
+  Used used{{}, std::vector<int>(tables.size())};
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    used.numbers.emplace(MemoryRange::of(tables[i].weights), i);
+  }
+  auto const count = [&](MemoryRange const& range) {
+    used.numbers.for_each_overlap(range, [&](auto const& table) { ++used.lookups[table.value]; });
+  };
+  for (auto const& node : state.nodes) {
+    if (auto const* const one = std::get_if<TapeState::LookedUp>(&node.looked_up)) {
+      count(one->range);
+    } else if (auto const* const many = std::get_if<TapeState::LookedUpMany>(&node.looked_up)) {
+      for (std::int64_t t = 0; t < many->tables.tables(); ++t) {
+        count(MemoryRange::of(ops::detail::weights_of(many->tables.table(t))));
+      }
+    }
+  }
   for (auto const& node : state.nodes) {
     auto const* const many = std::get_if<TapeState::LookedUpMany>(&node.looked_up);
-    if (many == nullptr || state.searches != nullptr) {
-      continue;
-    }
-    auto numbers = numbers_of(tape, many->tables, many->bags);
+    auto numbers =
+        many == nullptr ? std::nullopt : numbers_of(tape, many->tables, many->bags, used);
     if (!numbers) {
       continue;
     }
@@ -107,16 +108,20 @@ LookupsInMany::LookupsInMany(AnyTape const& tape, std::vector<NamedTable> const&
       told_[(*numbers)[t]] = {static_cast<std::int64_t>(numbers->front()) + 1,
                               static_cast<std::int64_t>(t),
                               many->bags->batch,
-                              kind_of(table, many->bags->ids.dtype())};
+                              kind_of(table, many->bags->ids.dtype()),
+                              many->tables.tables()};
     }
     lookups_.push_back({many->tables, *many->bags, std::move(*numbers)});
   }
+  // Ranks may have recorded them in different orders.
+  std::ranges::sort(lookups_, {}, [](Lookup const& lookup) { return lookup.numbers.front(); });
 }
 
 std::optional<std::vector<std::size_t>> LookupsInMany::numbers_of(
     AnyTape const& tape,
     Tables const& tables,
-    std::optional<ops::TableBags<AnyRuntime>> const& bags) const {
+    std::optional<ops::TableBags<AnyRuntime>> const& bags,
+    Used& used) const {
   if (!bags || bags->offsets || bags->weights || bags->batch_count) {
     return std::nullopt;
   }
@@ -124,17 +129,14 @@ std::optional<std::vector<std::size_t>> LookupsInMany::numbers_of(
   for (std::int64_t t = 0; t < tables.tables(); ++t) {
     auto const& table = tables.table(t);
     auto const& weights = ops::detail::weights_of(table);
-    auto const range = MemoryRange::of(weights);
-    auto const found = std::ranges::find_if(tables_, [&](NamedTable const& of_step) {
-      return MemoryRange::of(of_step.weights) == range &&
-             of_step.weights.shape() == weights.shape();
-    });
-    if (found == tables_.end() || table.pooling == ops::Pooling::max || table.default_id ||
-        table.hotness == 0 || !tape.wants_gradient(weights) || tape.has_gradient(weights) ||
-        lookups_in(tape.state(), range) != 1) {
+    auto const* const number = used.numbers.find(MemoryRange::of(weights));
+    if (number == nullptr || used.lookups[*number] != 1 ||
+        tables_[*number].weights.shape() != weights.shape() || table.pooling == ops::Pooling::max ||
+        table.default_id || table.hotness == 0 || !tape.wants_gradient(weights) ||
+        tape.has_gradient(weights)) {
       return std::nullopt;
     }
-    numbers.push_back(static_cast<std::size_t>(found - tables_.begin()));
+    numbers.push_back(*number);
   }
   return numbers;
 }
@@ -142,7 +144,7 @@ std::optional<std::vector<std::size_t>> LookupsInMany::numbers_of(
 std::array<std::int64_t, LookupsInMany::kToldNumbers> LookupsInMany::told_of(
     std::size_t table) const {
   auto const& told = told_[table];
-  return {told.lookup, told.place, told.samples, told.kind};
+  return {told.lookup, told.place, told.samples, told.kind, told.tables};
 }
 
 bool LookupsInMany::saves_bytes(Lookup const& lookup, std::int64_t samples) const {
@@ -177,7 +179,8 @@ std::vector<TablesAhead> LookupsInMany::gathered(
       auto const& own = told_[number];
       for (auto const& theirs : told_by) {
         auto const* const told = &theirs[number * stride + first];
-        is_alike = is_alike && told[0] == own.lookup && told[1] == own.place && told[3] == own.kind;
+        is_alike = is_alike && told[0] == own.lookup && told[1] == own.place &&
+                   told[3] == own.kind && told[4] == own.tables;
         samples = std::max(samples, told[2]);
       }
     }

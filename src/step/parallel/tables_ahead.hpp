@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "step/by_memory.hpp"
 #include "step/parallel/rows_of_ranks.hpp"
 
 #include <msstream/comm/detail/any_communicator.hpp>
@@ -27,7 +28,8 @@ struct TablesAhead {
 };
 
 /// The recorded lookups in many tables that may send gradients of outputs: those that have a fixed
-/// number of ids a bag, pool sums or means, and are the only ones in each of their tables.
+/// number of ids a bag, pool no maxima, have no default ids, and are the only ones in each of their
+/// tables.
 class LookupsInMany {
  public:
   /// What a rank tells the others of a table. All are 0 for a table in no such lookup.
@@ -36,8 +38,9 @@ class LookupsInMany {
     std::int64_t place = 0;    ///< of the table in the lookup
     std::int64_t samples = 0;  ///< of this rank
     std::int64_t kind = 0;     ///< tells the hotness, the pooling and the type of the ids
+    std::int64_t tables = 0;   ///< of the lookup
   };
-  static constexpr std::size_t kToldNumbers = 4;
+  static constexpr std::size_t kToldNumbers = 5;
   static constexpr std::array<std::int64_t, kToldNumbers> kTellsNothing{};
 
   LookupsInMany(AnyTape const& tape, std::vector<NamedTable> const& tables);
@@ -54,20 +57,27 @@ class LookupsInMany {
       std::source_location issued_at) const;
 
  private:
+  /// The tables of the step, and in how many recorded lookups they are.
+  struct Used {
+    ByMemory<std::size_t> numbers;
+    std::vector<int> lookups;  ///< by number
+  };
   struct Lookup {
     ops::EmbeddingTables<AnyRuntime> tables;
     ops::TableBags<AnyRuntime> bags;
     std::vector<std::size_t> numbers;
   };
 
+  /// Returns the numbers of the tables of a lookup; null if its outputs may not be sent.
   [[nodiscard]] std::optional<std::vector<std::size_t>> numbers_of(
       AnyTape const& tape,
       ops::EmbeddingTables<AnyRuntime> const& tables,
-      std::optional<ops::TableBags<AnyRuntime>> const& bags) const;
+      std::optional<ops::TableBags<AnyRuntime>> const& bags,
+      Used& used) const;
   [[nodiscard]] bool saves_bytes(Lookup const& lookup, std::int64_t samples) const;
 
   std::vector<NamedTable> const& tables_;
-  std::vector<Lookup> lookups_;
+  std::vector<Lookup> lookups_;  ///< by the number of the first table
   std::vector<Told> told_;
 };
 

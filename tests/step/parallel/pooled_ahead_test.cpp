@@ -9,6 +9,7 @@
 #include "step/parallel/two_batches.hpp"
 
 #include <msstream/msstream.hpp>
+#include <msstream/step/record_step.hpp>
 #include <msstream/step/sharded_tables.hpp>
 
 #include <gmock/gmock.h>
@@ -169,7 +170,28 @@ template <class R>
 class PooledBeside : public ::testing::Test {};
 TYPED_TEST_SUITE(PooledBeside, ThreadRuntimes, RuntimeNamesOfRanks);
 
-TYPED_TEST(PooledBeside, untouched_bags_come_while_the_backward_is_held) {
+TYPED_TEST(PooledBeside, rows_go_behind_the_gradients_of_the_batch_before) {
+  on_ranks<TypeParam>(2, [](Rank<TypeParam> const& rank) {
+    TwoBatches<TypeParam> batches(rank, SentRows::pooled);
+    auto const& tables = batches.tables;
+    auto const trace = record_step(rank.device, [&] {
+      auto const next =
+          tables.prefetch_rows(tables.exchange(batches.next_bags.bags()), batches.now);
+      batches.train();
+    });
+    std::vector<comm::CollectiveKind> kinds;
+    for (auto const& operation : trace.operations()) {
+      if (operation.collective) {
+        kinds.push_back(operation.collective->kind);
+      }
+    }
+    // Ids, gradients and pooled rows.
+    using enum comm::CollectiveKind;
+    EXPECT_THAT(kinds, ::testing::ElementsAre(all_to_all_counted, all_to_all, all_to_all_counted));
+  });
+}
+
+TYPED_TEST(PooledBeside, untouched_bags_come_while_the_update_is_held) {
   using R = TypeParam;
   constexpr auto kSamples = TwoBatches<R>::kSamples;
   on_ranks<R>(2, [&](Rank<R> const& rank) {
@@ -177,11 +199,11 @@ TYPED_TEST(PooledBeside, untouched_bags_come_while_the_backward_is_held) {
     auto const& tables = batches.tables;
     auto const& first_values = batches.first_values;
     Gate gate;
-    // The queue of the default stream is [gate, backward, update].
-    gate.hold(rank.device.default_group().compute());
     auto const next = tables.prefetch_rows(tables.exchange(batches.next_bags.bags()), batches.now);
+    batches.play_back();
+    gate.hold(rank.device.default_group().compute());
+    batches.optimizer.step(batches.tape);
     auto const come = rank.communicator.group().compute().record();
-    batches.train();
     come.synchronize();  // would never return if the rows waited for the update
 
     auto const& ahead = *next.body()->pooled_ahead;

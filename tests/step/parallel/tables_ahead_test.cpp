@@ -40,6 +40,9 @@ struct ManySetup {
   bool has_short_ids = false;                  ///< ids are int32
   Reproducible reproducible = Reproducible::same_rank_count;
   std::optional<std::int64_t> default_id = {};  ///< of the second table
+  /// By rank, the tables of each lookup, in the order in which they are recorded. By default one
+  /// lookup in all.
+  std::vector<std::vector<std::vector<std::size_t>>> lookups = {{{0, 1, 2}}, {{0, 1, 2}}};
 };
 
 constexpr std::int64_t kColumnsOfAllTables = 3 + 4 + 2;
@@ -52,7 +55,8 @@ class ManyModel {
   ManyModel(Rank<R> const& rank, ManySetup const& setup)
       : device_(rank.device),
         parameters_(device_, {.seed = 1}),
-        tables_(device_, described(setup)),
+        all_(described(setup)),
+        lookups_(setup.lookups[static_cast<std::size_t>(rank.rank())]),
         weight_(parameters_.dense("weight", {kColumnsOfAllTables, 1}, init::normal())),
         samples_(setup.samples[static_cast<std::size_t>(rank.rank())]),
         labels_(rank.tensor(std::vector<float>(static_cast<std::size_t>(samples_), 1))
@@ -62,14 +66,21 @@ class ManyModel {
         optimizer_(device_, {.kind = ops::OptimizerKind::adam, .learning_rate = 0.1F}),
         parallel_(parameters_, rank.communicator, {.reproducible = setup.reproducible}) {
     optimizer_.add(parameters_);
-    std::vector<std::int64_t> ids;
-    for (std::int64_t i = 0; i < kIdsInAllTables * samples_; ++i) {
-      ids.push_back((i % 11 + 7 * rank.rank()) % 5);
-    }
-    if (setup.has_short_ids) {
-      ids_.emplace(rank.tensor(std::vector<std::int32_t>(ids.begin(), ids.end())));
-    } else {
-      ids_.emplace(rank.tensor(ids));
+    for (auto const& lookup : lookups_) {
+      std::vector<ops::EmbeddingTable<R>> tables;
+      std::vector<std::int64_t> ids;
+      for (auto const number : lookup) {
+        tables.push_back(all_[number]);
+        for (std::int64_t i = 0; i < all_[number].hotness * samples_; ++i) {
+          ids.push_back((i % 11 + 7 * rank.rank() + static_cast<std::int64_t>(number)) % 5);
+        }
+      }
+      tables_.emplace_back(device_, tables);
+      if (setup.has_short_ids) {
+        ids_.push_back(rank.tensor(std::vector<std::int32_t>(ids.begin(), ids.end())));
+      } else {
+        ids_.push_back(rank.tensor(ids));
+      }
     }
   }
 
@@ -90,8 +101,8 @@ class ManyModel {
   /// Returns the values of all tables.
   [[nodiscard]] std::vector<float> values() const {
     std::vector<float> all;
-    for (std::int64_t t = 0; t < tables_.tables(); ++t) {
-      auto const table = to_host(std::get<Tensor<float, R>>(tables_.table(t).weights));
+    for (auto const& described : all_) {
+      auto const table = to_host(std::get<Tensor<float, R>>(described.weights));
       all.insert(all.end(), table.begin(), table.end());
     }
     return all;
@@ -110,16 +121,29 @@ class ManyModel {
             {table("b", 5, 4), ops::Pooling::mean, 1, setup.default_id},
             {table("c", 7, 2), ops::Pooling::mean, 3}};
   }
+  /// Returns the rows of all tables, in their order.
   [[nodiscard]] Tensor<float, R> look_up() {
-    return ops::embedding_lookup(tape_, tables_, {.ids = *ids_, .batch = samples_});
+    std::map<std::size_t, Tensor<float, R>> by_first_table;
+    for (std::size_t i = 0; i < lookups_.size(); ++i) {
+      by_first_table.emplace(
+          lookups_[i].front(),
+          ops::embedding_lookup(tape_, tables_[i], {.ids = ids_[i], .batch = samples_}));
+    }
+    std::vector<Tensor<float, R>> rows;
+    for (auto const& [first, of_lookup] : by_first_table) {
+      rows.push_back(of_lookup);
+    }
+    return rows.size() == 1 ? rows.front() : ops::concat(tape_, rows);
   }
 
   Device<R> device_;
   Parameters<R> parameters_;
-  ops::EmbeddingTables<R> tables_;
+  std::vector<ops::EmbeddingTable<R>> all_;
+  std::vector<std::vector<std::size_t>> lookups_;
+  std::vector<ops::EmbeddingTables<R>> tables_;  ///< by lookup
   Tensor<float, R> weight_;
   std::int64_t samples_;
-  std::optional<ops::IdTensor<R>> ids_;
+  std::vector<ops::IdTensor<R>> ids_;
   Tensor<float, R> labels_;
   Tensor<float, R> none_;
   GradientTape<R> tape_;
@@ -191,6 +215,21 @@ TYPED_TEST(TablesAhead, rows_move_as_by_the_gradients_of_each_table) {
           this->trained({samples, has_short_ids, Reproducible::any_rank_count}, uses);
       EXPECT_THAT(at_once, Pointwise(FloatNear(1e-5F), by_table))
           << ::testing::PrintToString(samples);
+    }
+  }
+}
+
+TYPED_TEST(TablesAhead, ranks_may_divide_and_order_their_lookups_otherwise) {
+  using Lookups = std::vector<std::vector<std::size_t>>;
+  Lookups const all{{0, 1, 2}};
+  Lookups const apart{{0, 1}, {2}};
+  Lookups const reversed{{2}, {0, 1}};
+  std::vector<UseOfMany> const uses(2, UseOfMany::once);
+  auto const expected = this->trained({}, uses);
+  for (auto const& of_rank_1 : {all, apart, reversed}) {
+    for (auto const& of_rank_0 : {all, apart}) {
+      EXPECT_THAT(this->trained({.lookups = {of_rank_0, of_rank_1}}, uses),
+                  Pointwise(FloatNear(1e-5F), expected));
     }
   }
 }

@@ -44,9 +44,10 @@ struct TwoBatches {
     }
   }
 
+  void play_back() { tape.backward(ops::sum(tape, ops::sum(tape, pooled, 0), 0)); }
   /// Plays the batch back and updates the tables.
   void train() {
-    tape.backward(ops::sum(tape, ops::sum(tape, pooled, 0), 0));
+    play_back();
     optimizer.step(tape);
   }
 

@@ -115,7 +115,7 @@ class PlantedOverlap(unittest.TestCase):
     def test_the_error_of_the_program_comes_before_notes(self):
         note = "msstream-overlap: wrote a.json.gz"
         self.assertEqual(error_line(f"RuntimeError: no GPU\n[W] a warning\n{note}\n"), "RuntimeError: no GPU")
-        self.assertEqual(error_line(f"error: cudaMalloc(): out of memory\n{note}\n"), "error: cudaMalloc(): out of memory")
+        self.assertEqual(error_line(f"error: cudaMalloc(): no memory\n{note}\n"), "error: cudaMalloc(): no memory")
         self.assertEqual(error_line(f"it ended\n{note}\n\n"), "it ended")
         self.assertEqual((error_line(note), error_line("")), (note, "no message"))
 

@@ -73,6 +73,8 @@ def make_step(device, fixed):
 def work(rank, options, store):
     # The recorder takes the rank from here as CUDA is initialised.
     os.environ["RANK"], os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"] = str(rank), "2", str(rank)
+    if torch.cuda.device_count() < 2:
+        raise RuntimeError(f"half_batches.py needs 2 GPUs, found {torch.cuda.device_count()}")
     torch.cuda.set_device(rank)
     device = torch.device("cuda", rank)
     dist.init_process_group("nccl", init_method=f"file://{store}", rank=rank, world_size=2, device_id=device)
@@ -120,8 +122,6 @@ def main():
     parser.add_argument("--fixed", action="store_true", help="a stream and a communicator for each half")
     parser.add_argument("--trace", help="a folder for traces by torch.profiler, one a rank")
     options = parser.parse_args()
-    if torch.cuda.device_count() < 2:
-        raise SystemExit("half_batches.py: needs two GPUs")
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(work, args=(options, os.path.join(folder, "store")), nprocs=2)
 

@@ -30,10 +30,10 @@ cudaGraphExec_t instantiate(cudaStream_t stream, auto&& issue) {
 }
 
 /// The device needs about 1 us from one kernel to the next, which is much beside kernels of 1.5 us.
-/// The host is far ahead: a kernel holds the stream up while it issues them. That kernel has a fixed
-/// length, and does not wait for the host: a recorder may hold up calls until work ends. What to
-/// judge is the range "judged", which begins after it. Fixed: kernels that do the work of twenty.
-/// The time is that on the device, from the first kernel to the last.
+/// The host is far ahead: a kernel holds the stream up while it issues them. That kernel has a
+/// fixed length, and does not wait for the host: a recorder may hold up calls until work ends. What
+/// to judge is the range "judged", which begins after it. Fixed: kernels that do the work of
+/// twenty. The time is that on the device, from the first kernel to the last.
 void short_kernels(Options const& options) {
   auto const stream = new_stream();
   constexpr int kKernels = 400;  // fewer than the launch queue holds

@@ -3,6 +3,7 @@
 """Tests of planted_overlap.py: the list of programs, and how it runs, records and judges them, with a tool and programs
 that only note how they were called."""
 import argparse
+import gzip
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import unittest
 from pathlib import Path
 
 import planted_overlap
-from planted_overlap import Planted, execute, judge, markdown
+from planted_overlap import Planted, blocks_of_collectives, error_line, execute, judge, markdown, status_of, within
 
 # Writes what it was told as the recordings of two ranks, and reports what it finds in the files of NAME.reports.
 TOOL = """#!/usr/bin/env python3
@@ -27,7 +28,7 @@ else:
     files = arguments[:arguments.index("--json")]
     recorded = [json.loads(pathlib.Path(file).read_text()) for file in files]
     with open(here / "calls", "a") as calls:
-        calls.write(json.dumps({"files": len(files), "run": recorded[0]}) + "\\n")
+        calls.write(json.dumps({"files": len(files), "run": recorded[0], "all": arguments}) + "\\n")
     fixed = "_fixed" in files[0]
     reports = [{"rank": rank, "together": None, "window": {"begin_ns": 0, "end_ns": 2000 if fixed else 8000},
                 "findings": [] if fixed else [{"cause": cause, "prediction": None}]}
@@ -83,14 +84,15 @@ class PlantedOverlap(unittest.TestCase):
         _, calls = self.judged(Planted("planted", "mode", "peer-skew"))
         self.assertEqual(calls[0]["files"], 2)
 
-    def test_what_a_program_started_ends_with_it(self):
+    def assert_ended_with(self, error, message, command, timeout):
+        """What a program started has ended after an error: it holds the pipe open that it gets as its argument."""
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         self.addCleanup(os.close, reader)
-        program = self.write("hangs", f"#!/bin/sh\nsleep 45 > {pipe} &\nwait\n")
-        with self.assertRaisesRegex(RuntimeError, "still ran after 1 s"):
-            execute([str(program)], 1)
+        program = self.write("hangs", f"#!/bin/sh\nsleep 45 > {pipe} &\n{command}\nwait\n")
+        with self.assertRaisesRegex(error, message):
+            execute([str(program)], timeout)
         try:
             left = os.read(reader, 1)
         except BlockingIOError:  # a process that was killed ends a little later
@@ -99,10 +101,50 @@ class PlantedOverlap(unittest.TestCase):
             left = os.read(reader, 1)
         self.assertEqual(left, b"")
 
+    def test_what_a_program_started_ends_with_it(self):
+        self.assert_ended_with(RuntimeError, "still ran after 1 s", "", 1)
+
+    def test_an_interrupt_ends_what_a_program_started(self):
+        self.assert_ended_with(KeyboardInterrupt, "", f"kill -INT {os.getpid()}", 60)
+
     def test_a_program_that_fails_says_why(self):
         program = self.write("fails", "#!/bin/sh\necho first >&2; echo no GPU >&2; exit 3\n")
         with self.assertRaisesRegex(RuntimeError, "status 3: no GPU"):
             execute([str(program)], 60)
+
+    def test_the_error_of_the_program_comes_before_notes(self):
+        note = "msstream-overlap: wrote a.json.gz"
+        self.assertEqual(error_line(f"RuntimeError: no GPU\n[W] a warning\n{note}\n"), "RuntimeError: no GPU")
+        self.assertEqual(error_line(f"error: cudaMalloc(): no memory\n{note}\n"), "error: cudaMalloc(): no memory")
+        self.assertEqual(error_line(f"it ended\n{note}\n\n"), "it ended")
+        self.assertEqual((error_line(note), error_line("")), (note, "no message"))
+
+    def test_a_part_of_the_recording_may_be_judged(self):
+        _, calls = self.judged(Planted("planted", "mode", "peer-skew", window="judged"))
+        self.assertEqual([call["all"][-2:] for call in calls], [["--window", "judged"]] * 2)
+
+    def test_the_blocks_of_collectives_are_those_of_the_recording(self):
+        events = [{"name": name, "args": {"grid": [grid, 1, 1]}} for name, grid in (("ncclDevKernel_A", 24), ("k", 99))]
+        file = self.folder / "r.json.gz"
+        file.write_bytes(gzip.compress(json.dumps({"traceEvents": [{"ph": "M"}, *events]}).encode()))
+        self.assertEqual(blocks_of_collectives([file]), 24)
+
+    def test_a_range_is_judged_only_where_the_recording_leaves_the_gain_open(self):
+        row = {"planted_us": 100, "fixed_us": 60, "predicted": 4, "range": [1, 4], "by_range": False, "part": 1}
+        self.assertFalse(within(row))
+        self.assertTrue(within({**row, "by_range": True}))
+        self.assertFalse(within({**row, "by_range": True, "fixed_us": 5, "range": [1, 1.5], "predicted": 1.5}))
+        self.assertTrue(within({**row, "part": 0.5}))
+
+    def test_the_status_counts_neither_known_nor_forgives_skipped_programs(self):
+        right = {"found": ["a"], "expected": "a", "not_found": ""}
+        known = {"found": ["b"], "expected": "a", "not_found": "no recording tells"}
+        self.assertEqual(status_of([right, known], [], []), 0)
+        self.assertEqual(status_of([known], [], []), 0)
+        self.assertEqual(status_of([right, {**known, "not_found": ""}], [], []), 1)
+        self.assertEqual(status_of([right], [], ["late"]), 1)
+        self.assertEqual(status_of([right], [("bad", "why")], []), 1)
+        self.assertEqual(status_of([], [], []), 1)
 
     def test_each_cause_is_planted(self):
         source = planted_overlap.SOURCE.parents[2] / "src" / "overlap" / "find" / "cause.cpp"

@@ -4,10 +4,12 @@
 
 Prints the median time of a step as a line of JSON. Starts its two ranks itself, or is started by `torchrun
 --nproc-per-node 2`. With --trace, the last round is recorded by torch.profiler, a file a rank, into that folder.
-Without a mode, lists the modes.
+What to judge is the range "judged" of the recording: recorders begin at another speed in each rank, and steps before
+that range make up for it. Without a mode, lists the modes.
 """
 
 import argparse
+import contextlib
 import ctypes
 import datetime
 import json
@@ -26,7 +28,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-RANKS, ROUNDS, STEPS = 2, 7, 10
+RANKS, ROUNDS, STEPS, WARM_STEPS = 2, 7, 10, 3
 MIB = 1 << 20
 
 
@@ -116,10 +118,22 @@ more:
         self.driver = ctypes.CDLL("libcuda.so.1")
         self.blocks = blocks
         self.module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.check_device()
         self.call("cuModuleLoadData", ctypes.byref(self.module), self.PTX)
         self.call("cuModuleGetFunction", ctypes.byref(self.function), self.module, b"whole_grid")
         dynamic_shared_bytes = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.call("cuFuncSetAttribute", self.function, dynamic_shared_bytes, self.SHARED_BYTES)
+
+    def check_device(self):
+        device, most = ctypes.c_int(), ctypes.c_int()
+        most_shared_bytes_of_a_block = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        self.call("cuCtxGetDevice", ctypes.byref(device))
+        self.call("cuDeviceGetAttribute", ctypes.byref(most), most_shared_bytes_of_a_block, device)
+        if most.value < self.SHARED_BYTES:
+            raise RuntimeError(
+                f"collective_holds_sms needs {self.SHARED_BYTES >> 10} KiB of shared memory for a block, as GPUs of "
+                f"compute capability 9.0 (H100, H200) have, and this GPU has {most.value >> 10} KiB"
+            )
 
     def call(self, name, *arguments):
         error = getattr(self.driver, name)(*arguments)
@@ -135,9 +149,10 @@ more:
 
 
 def collective_holds_sms(_rank, _fixed, device):
-    """An all-reduce of 64 blocks takes the multiprocessors that a cooperative kernel needs, so that this one waits.
+    """An all-reduce of up to 64 blocks takes the multiprocessors that a cooperative kernel needs, and keeps it back.
 
-    Fixed: an all-reduce of 16 blocks. blocks_of_collectives() sets them.
+    Fixed: an all-reduce of at most 16 blocks. blocks_of_collectives() asks for them, and NCCL may take fewer: the cause
+    needs more than 24, and the recording has the grid of each collective.
     """
     values = floats(128, device)
     kernel = Grid(torch.cuda.get_device_properties(device).multi_processor_count - 24)
@@ -156,10 +171,19 @@ MODES = [peer_skew, uneven_rows, collective_order, collective_holds_sms]
 
 
 def blocks_of_collectives(options):
-    """Sets the blocks of NCCL's kernels; NCCL reads them when a communicator is made."""
+    """Asks for a number of blocks of NCCL's kernels; NCCL reads them when a communicator is made."""
     if options.mode == collective_holds_sms.__name__:
         blocks = "16" if options.fixed else "64"
         os.environ["NCCL_MIN_CTAS"] = os.environ["NCCL_MAX_CTAS"] = blocks
+
+
+@contextlib.contextmanager
+def judged():
+    """A range that the recorder (NVTX) and torch.profiler (record_function) have in their files."""
+    torch.cuda.nvtx.range_push("judged")
+    with torch.profiler.record_function("judged"):
+        yield
+    torch.cuda.nvtx.range_pop()
 
 
 def work(rank, options, store):
@@ -197,14 +221,22 @@ def work(rank, options, store):
             together()
             times.append(run_round())
         together()
+
+        def judged_round():
+            for _ in range(WARM_STEPS):
+                step()
+            together()
+            with judged():
+                run_round()
+
         if options.trace:
             with torch.profiler.profile() as profile:
-                run_round()
+                judged_round()
             pathlib.Path(options.trace).mkdir(parents=True, exist_ok=True)
             profile.export_chrome_trace(str(pathlib.Path(options.trace) / f"rank{rank}.json.gz"))
         else:
             torch.cuda.nvtx.range_push("measured")
-            run_round()
+            judged_round()
             torch.cuda.nvtx.range_pop()
         together()
     if rank == 0:

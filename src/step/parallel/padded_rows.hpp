@@ -3,6 +3,7 @@
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/base/shape.hpp>
+#include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <cstdint>
@@ -24,5 +25,20 @@ struct PaddedRows {
   [[nodiscard]] AnyTensor of(std::optional<AnyTensor> const& own,
                              std::source_location issued_at) const;
 };
+
+inline AnyTensor PaddedRows::of(std::optional<AnyTensor> const& own,
+                                std::source_location issued_at) const {
+  auto const rows = shape[0];
+  auto const existing = own ? own->shape()[0] : 0;
+  if (own && existing >= rows) {
+    return own->rows(0, rows);
+  }
+  AnyTensor padded(device, dtype, shape);
+  fill_any(padded.rows(existing, rows), fill, issued_at);
+  if (existing > 0) {
+    copy_on_device(padded.rows(0, existing), *own, issued_at);
+  }
+  return padded;
+}
 
 }  // namespace msstream::detail

@@ -179,15 +179,21 @@ TYPED_TEST(PooledBeside, rows_go_behind_the_gradients_of_the_batch_before) {
           tables.prefetch_rows(tables.exchange(batches.next_bags.bags()), batches.now);
       batches.train();
     });
-    std::vector<comm::CollectiveKind> kinds;
+    std::vector<std::size_t> bytes;
     for (auto const& operation : trace.operations()) {
       if (operation.collective) {
-        kinds.push_back(operation.collective->kind);
+        bytes.push_back(operation.collective->bytes);
       }
     }
-    // Ids, gradients and pooled rows.
-    using enum comm::CollectiveKind;
-    EXPECT_THAT(kinds, ::testing::ElementsAre(all_to_all_counted, all_to_all, all_to_all_counted));
+    auto const& layout = tables.any().state().layout();
+    auto const of_floats = [&](std::int64_t for_rank) {
+      return static_cast<std::size_t>(rank.size() * for_rank) * sizeof(float);
+    };
+    EXPECT_THAT(
+        bytes,
+        ::testing::ElementsAre(::testing::_,  // ids
+                               of_floats(TwoBatches<TypeParam>::kSamples * layout.widest_gradient),
+                               of_floats(layout.early_stride)));
   });
 }
 

@@ -165,13 +165,13 @@ class Training {
   void train(bool is_captured) {
     tape_.without_gradient(*numbers_);
     auto& exchanged = is_captured ? for_captured_ : for_eager_;
-    auto const now = exchanged ? *exchanged : tables_.exchange(bags());
     // Played back in reverse, the gradients of pooled rows leave before those of this layer.
     auto const dense = bottom_(tape_, *numbers_);
-    auto const pooled = tables_.lookup(tape_, now);
+    auto const pooled =
+        exchanged ? tables_.lookup(tape_, *exchanged) : tables_.lookup(tape_, bags());
     std::optional<ms::ShardedIds<R>> next;
     if (exchanged) {
-      next = with_rows(tables_.exchange(bags()), now);
+      next = with_rows(tables_.exchange(bags()), *exchanged);
     }
     auto const logits = top_(tape_, ms::ops::dot_interaction(tape_, dense, pooled));
     auto const loss = ms::ops::mean_bce_with_logits(tape_, logits, *labels_);

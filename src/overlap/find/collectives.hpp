@@ -23,9 +23,6 @@ class Collectives {
   /// Whether two collectives do one thing, such as reducing: by what the recording says of them, or
   /// by their kernels.
   [[nodiscard]] bool same_kind(Index first, Index second) const;
-  /// Whether a collective moves many times as much as another one, by their bytes, or by their
-  /// times apart from waiting.
-  [[nodiscard]] bool is_many_times(Index large, Index small) const;
   /// The time from the begin of a collective that it waited for other ranks.
   [[nodiscard]] Ns waited(Index activity) const { return waited_.empty() ? 0 : waited_[activity]; }
   /// Says until when a collective waited for other ranks, by the recordings of all of them.

@@ -102,11 +102,11 @@ bool meet(std::vector<Interval> const& a, std::vector<Interval> const& b) {
   return false;
 }
 
-/// The most that a fix is predicted to gain; what was lost without a prediction.
+/// The most that a fix is predicted to gain; nothing without a prediction, which promises nothing.
 Ns best_gain(Finding const& finding) {
   auto const& prediction = finding.prediction;
   if (!prediction) {
-    return finding.lost;
+    return 0;
   }
   return prediction->before - (prediction->range ? prediction->range->least : prediction->after);
 }

@@ -40,13 +40,6 @@ Holds::Holds(Program const& program, Collectives const& collectives)
       is_waited_for_[sync.record_call] = true;
     }
   }
-  for (Index i = 0; i < recording.syncs.size(); ++i) {
-    if (auto const kind = recording.syncs[i].kind;
-        kind == SyncKind::stream || kind == SyncKind::event || kind == SyncKind::device) {
-      host_waits_.push_back(i);
-    }
-  }
-  std::ranges::stable_sort(host_waits_, {}, [&](Index i) { return recording.syncs[i].time.end; });
   for (Index i = 0; i < recording.activities.size(); ++i) {
     for (auto const& wait : program.waits_of(i)) {
       if (wait.target != kNone && collectives.is_one(wait.target)) {
@@ -125,10 +118,9 @@ Hold Holds::by_queue(Index target, Index running) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);
   if (collectives_.same_group(running, target)) {
-    bool const may_be_one = may_be_one_exchange(running, target);
-    return may_be_one && !is_small_behind(running, target)
+    return are_one_exchange(running, target)
                ? Hold{}
-               : Hold{.cause = Cause::collective_order, .queued = target, .is_guess = may_be_one};
+               : Hold{.cause = Cause::collective_order, .queued = target};
   }
   if (!independent(running, target)) {
     return Hold{};
@@ -139,36 +131,12 @@ Hold Holds::by_queue(Index target, Index running) const {
               .queued = is_copy(first, CopyDirection::d2h) ? program_.next(running) : target};
 }
 
-/// Whether two collectives of a communicator may be parts of one exchange, such as the buckets of
-/// all gradients: of one kind, and no stream waits for the first one alone, so that whoever waits
-/// for the second one gets both.
-bool Holds::may_be_one_exchange(Index first, Index second) const {
+/// Whether two collectives of a communicator are parts of one exchange, such as the buckets of all
+/// gradients: of one kind, and no stream waits for the first one alone, so that whoever waits for
+/// the second one needs both. A small one behind a large one is as well the rest of the last
+/// bucket.
+bool Holds::are_one_exchange(Index first, Index second) const {
   return collectives_.same_kind(first, second) && !joined_.contains(first);
-}
-
-/// Whether a collective is many times as small as the one before it, which is not one of several
-/// large ones: then it is hardly the last part of what these exchange, and may be all that is
-/// needed.
-bool Holds::is_small_behind(Index first, Index second) const {
-  auto const is_like_first = [&](Index other) {
-    return collectives_.same_group(other, first) && collectives_.same_kind(other, first) &&
-           !joined_.contains(other) && !collectives_.is_many_times(first, other);
-  };
-  if (!collectives_.is_many_times(first, second)) {
-    return false;
-  }
-  if (auto const before = program_.previous(first); before != kNone && is_like_first(before)) {
-    return false;
-  }
-  constexpr int kMostSteps = 16;
-  auto next = program_.next(first);
-  for (int step = 0; step < kMostSteps && next != kNone && next != second; ++step) {
-    if (is_like_first(next)) {
-      return false;
-    }
-    next = program_.next(next);
-  }
-  return true;
 }
 
 bool Holds::independent(Index before, Index after) const {

@@ -10,7 +10,6 @@
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 namespace msstream::overlap {
 
@@ -58,8 +57,7 @@ class Holds {
   [[nodiscard]] std::optional<Hold> by_waits(Index held, Index running, Ns at) const;
   [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] Hold by_needed(Wait const& wait, Index held, Index running) const;
-  [[nodiscard]] bool may_be_one_exchange(Index first, Index second) const;
-  [[nodiscard]] bool is_small_behind(Index first, Index second) const;
+  [[nodiscard]] bool are_one_exchange(Index first, Index second) const;
   [[nodiscard]] Hold by_queue(Index target, Index running) const;
   [[nodiscard]] bool by_legacy_stream(Index held, Index running) const;
   [[nodiscard]] std::optional<Hold> by_resources(Index held,
@@ -67,7 +65,6 @@ class Holds {
                                                  std::span<Index const> queued) const;
   [[nodiscard]] Index recorded_late(Wait const& wait, Index held) const;
   [[nodiscard]] bool has_nothing_beside(Index held, Index target) const;
-  [[nodiscard]] bool host_waited(Index activity, Ns by) const;
   [[nodiscard]] bool is_for_the_tail(Wait const& wait) const;
   [[nodiscard]] bool recorded_twice(Wait const& wait, Index running) const;
   [[nodiscard]] bool wait_in_turns(Index held, Index running) const;
@@ -77,7 +74,6 @@ class Holds {
 
   Program const& program_;
   Collectives const& collectives_;
-  std::vector<Index> host_waits_;  ///< in Recording::syncs, by their ends
   /// By the call of a record: the call of the record before it of the same event and stream.
   std::unordered_map<Index, Index> record_before_;
   std::unordered_map<Index, bool> is_waited_for_;  ///< calls of records

@@ -55,13 +55,6 @@ Index Holds::recorded_late(Wait const& wait, Index held) const {
     if (i == kNone) {
       break;
     }
-    // The host may have joined the streams.
-    auto const last_held = program_.previous(held);
-    took_turns = last_held != kNone && program_.called(last_held) > program_.called(i) &&
-                 host_waited(last_held, program_.called(at));
-    if (took_turns || host_waited(i, program_.called(at))) {
-      break;
-    }
     auto const& before = program_.activity(i);
     if (before.time.end < program_.activity(at).time.begin - 2 * last_piece) {
       break;
@@ -86,8 +79,8 @@ Index Holds::recorded_late(Wait const& wait, Index held) const {
   return count > 0 && (took_turns || others < last_piece) ? first : kNone;
 }
 
-/// Whether the stream of `target`, for which `held` waits, gets nothing more to run until it, or
-/// the host, has waited for `held`, and no other stream has kernels meanwhile.
+/// Whether the stream of `target`, for which `held` waits, gets nothing more to run until it has
+/// waited for `held`, and no other stream has kernels meanwhile.
 bool Holds::has_nothing_beside(Index held, Index target) const {
   auto const& activities = program_.recording().activities;
   auto const stream = activities[held].stream;
@@ -96,8 +89,7 @@ bool Holds::has_nothing_beside(Index held, Index target) const {
     return wait.known && wait.target != kNone && wait.target >= held &&
            activities[wait.target].stream == stream;
   };
-  if (next != kNone && !std::ranges::any_of(program_.waits_of(next), joins) &&
-      !host_waited(held, program_.called(next))) {
+  if (next != kNone && !std::ranges::any_of(program_.waits_of(next), joins)) {
     return false;
   }
   constexpr Index kMostSteps = 256;
@@ -110,37 +102,6 @@ bool Holds::has_nothing_beside(Index held, Index target) const {
     }
   }
   return true;
-}
-
-/// Whether the host waited for an activity, and had it by a time: for its device, its stream, an
-/// event that was recorded in that since, or a stream that waited for it.
-bool Holds::host_waited(Index activity, Ns by) const {
-  constexpr int kMostSteps = 16;
-  auto const& recording = program_.recording();
-  auto const own = program_.activity(activity).stream;
-  auto const called = program_.called(activity);
-  auto const end_of = [&](Index i) { return recording.syncs[i].time.end; };
-  auto at = std::ranges::lower_bound(host_waits_, program_.activity(activity).time.end, {}, end_of);
-  for (int step = 0; step < kMostSteps && at != host_waits_.end() && end_of(*at) <= by;
-       ++step, ++at) {
-    auto const& sync = recording.syncs[*at];
-    auto const stream = sync.kind == SyncKind::event ? sync.record_stream : sync.stream;
-    auto const since = sync.kind == SyncKind::event && sync.record_call != kNone
-                           ? recording.calls[sync.record_call].time.begin
-                           : sync.time.begin;
-    if (since <= called) {
-      continue;
-    }
-    auto const reaches = [&](Wait const& wait) {
-      return wait.target != kNone && wait.target >= activity &&
-             program_.activity(wait.target).stream == own;
-    };
-    if (sync.kind == SyncKind::device || stream == own ||
-        (stream != kNone && std::ranges::any_of(program_.pending_waits(stream, since), reaches))) {
-      return true;
-    }
-  }
-  return false;
 }
 
 Index Holds::needed_of(Wait const& wait, Index held) const {

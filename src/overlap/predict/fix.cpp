@@ -131,7 +131,6 @@ void Fix::add(Fix const& other) {
     no_overheads[cause] = no_overheads[cause] || other.no_overheads[cause];
   }
   no_gaps = no_gaps || other.no_gaps;
-  no_recorder = no_recorder || other.no_recorder;
   no_legacy_stream = no_legacy_stream || other.no_legacy_stream;
   no_channels = no_channels || other.no_channels;
   shares_sms = shares_sms || other.shares_sms;
@@ -161,9 +160,6 @@ std::optional<Fix> fix_of(Program const& program,
   };
   switch (cause) {
     case Cause::recording_overhead:
-      fix.no_recorder = true;
-      free_calls();
-      break;
     case Cause::lazy_loading:
       fix.no_overheads[static_cast<std::size_t>(cause)] = true;
       free_calls();

@@ -142,7 +142,7 @@ void note_further_gains(Report& report,
   if (!is_behind && !all) {
     return;
   }
-  Replay const replay(program, host, collectives, report.window);
+  Replay const replay(program, host, collectives, ledgers, report.window);
   auto const before = replay.run({}).makespan_ns;
   ReplayCheck const check{replay.recorded_ns(), static_cast<Ns>(before)};
   if (before <= 0 || !check.is_trusted()) {

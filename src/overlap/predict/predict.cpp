@@ -69,7 +69,7 @@ std::vector<Gain> predict(Report& report,
   if (report.findings.empty()) {
     return gains;
   }
-  Replay const replay(program, host, collectives, report.window);
+  Replay const replay(program, host, collectives, ledgers, report.window);
   Holds const holds(program, collectives);
   double const before = replay.run({}).makespan_ns;
   if (before <= 0) {

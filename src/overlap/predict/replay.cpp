@@ -17,6 +17,7 @@ namespace msstream::overlap {
 Replay::Replay(Program const& program,
                Host const& host,
                Collectives const& collectives,
+               std::span<Ledger const> ledgers,
                Interval window)
     : program_(program),
       host_(host),
@@ -48,7 +49,12 @@ Replay::Replay(Program const& program,
       }
     }
   }
+  for (auto const& ledger : ledgers) {
+    auto const& held = ledger.of(Cause::collective_holds_sms).held;
+    held_by_collectives_.insert(held.begin(), held.end());
+  }
   order_by_end();
+  find_overheads();
   take_steps();
   take_work();
   find_pinned_rates();
@@ -115,7 +121,8 @@ void Replay::take_steps() {
       step.long_gap = host_.is_long_gap(made.thread, gap);
     }
     step.gap = std::max<Ns>(gap.length(), 0);
-    find_overheads(step, gap);
+    step.recording = time_in(recorder_, made.thread, gap);
+    step.loading = time_in(loading_, made.thread, gap);
     find_targets(step);
     steps_.push_back(step);
     auto const place = static_cast<Index>(steps_.size());
@@ -345,7 +352,7 @@ void Replay::take_work() {
       auto const rest = std::min(others_end, inside.end) - inside.begin;
       if (work.fills && work.one_wave && found != least.end() && rest > close &&
           inside.length() == activity.time.length() && others_end < activity.time.end &&
-          activity.time.length() >= rest + found->second - found->second / kParts) {
+          activity.time.length() - found->second >= rest - std::min(found->second, rest) / kParts) {
         work.begins_in_parts = true;
         work.device_ns = found->second;
       }

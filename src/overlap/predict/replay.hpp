@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -39,7 +40,6 @@ struct Fix {
   bool fused = false;           ///< no time passes between activities that follow each other
   CauseSet no_overheads = {};   ///< the causes of recorded overheads that take no time
   bool no_gaps = false;         ///< the host does nothing else than calls
-  bool no_recorder = false;     ///< the recording takes no time between calls
   bool no_legacy_stream = false;
   bool no_channels = false;
   std::unordered_set<Index> overtaking;  ///< copies that do not queue behind larger ones
@@ -82,7 +82,12 @@ struct Replayed {
 /// engines of each device are shared as in the simulated runtime.
 class Replay {
  public:
-  Replay(Program const& program, Host const& host, Collectives const& collectives, Interval window);
+  /// The ledgers tell which activities collectives kept back.
+  Replay(Program const& program,
+         Host const& host,
+         Collectives const& collectives,
+         std::span<Ledger const> ledgers,
+         Interval window);
 
   [[nodiscard]] Replayed run(Fix const& fix) const;
   /// Returns the time that the recorded program took, from the instant at which a replay begins to
@@ -125,6 +130,9 @@ class Replay {
     bool computes = false;  ///< has most of the registers, as kernels that compute at full speed
   };
 
+  /// Times of recorded overheads of each thread, or of kNone for all threads: ascending, disjoint.
+  using Overheads = std::map<Index, std::vector<Interval>>;
+
   /// The stream that a moved activity gets: work of one thread and kind moves together.
   using NewStream = std::tuple<Index, Index, ActivityKind, CopyDirection>;
   [[nodiscard]] NewStream new_stream_of(Index i) const;
@@ -144,7 +152,8 @@ class Replay {
   void fit_to_recording();
   void find_pinned_rates();
   void find_engines();
-  void find_overheads(Step& step, Interval gap) const;
+  void find_overheads();
+  [[nodiscard]] static Ns time_in(Overheads const& overheads, Index thread, Interval gap);
   void find_targets(Step& step);
   [[nodiscard]] Interval time_of(Index call) const;
   /// The part of an activity in the window; without length for the one that follows the window.
@@ -189,6 +198,9 @@ class Replay {
   std::vector<Work> work_;         ///< as activities_
   std::vector<Step> steps_;        ///< by the begin of their calls
   std::vector<Index> targets_;
+  std::unordered_set<Index> held_by_collectives_;
+  Overheads recorder_;  ///< of the tool that recorded
+  Overheads loading_;
   std::vector<std::vector<Index>> by_end_;  ///< of each device, its activities
   std::vector<Index> round_of_stream_;      ///< of each stream, the last call that it was seen for
   Index round_ = 0;

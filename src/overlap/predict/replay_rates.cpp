@@ -85,25 +85,42 @@ bool Replay::assumes_bus(std::unordered_set<Index> const& copies) const {
   return std::ranges::any_of(copies, [&](Index i) { return assumes_bus_[program_.device_of(i)]; });
 }
 
-/// Finds the recorded overheads in the gap before a step.
-void Replay::find_overheads(Step& step, Interval gap) const {
-  auto const& overheads = program_.recording().overheads;
-  auto const begin_of = [](Overhead const& overhead) { return overhead.time.begin; };
-  auto at = std::ranges::upper_bound(overheads, gap.end, {}, begin_of);
-  constexpr std::ptrdiff_t kMostOpen = 64;  // they are short: few reach into the gap
-  for (auto const first = at - std::min(kMostOpen, at - overheads.begin()); at != first;) {
-    auto const& overhead = *--at;
-    bool const is_own =
-        overhead.thread == kNone || overhead.thread == program_.call(step.call).thread;
-    auto const part =
-        std::min(overhead.time.end, gap.end) - std::max(overhead.time.begin, gap.begin);
-    if (is_own && part > 0) {
-      step.recording += overhead.kind == OverheadKind::recording ? part : 0;
-      bool const loads =
-          overhead.kind == OverheadKind::module_load || overhead.kind == OverheadKind::compile;
-      step.loading += loads ? part : 0;
+/// Finds the times of recorded overheads.
+void Replay::find_overheads() {
+  for (auto const& overhead : program_.recording().overheads) {
+    auto const kind = overhead.kind;
+    bool const loads = kind == OverheadKind::module_load || kind == OverheadKind::compile;
+    if (kind != OverheadKind::recording && !loads) {
+      continue;
+    }
+    auto& times = (loads ? loading_ : recorder_)[overhead.thread];
+    if (!times.empty() && overhead.time.begin <= times.back().end) {
+      times.back().end = std::max(times.back().end, overhead.time.end);
+    } else {
+      times.push_back(overhead.time);
     }
   }
+}
+
+/// Returns the part of the gap before a step of a thread that overheads take.
+Ns Replay::time_in(Overheads const& overheads, Index thread, Interval gap) {
+  Ns sum = 0;
+  auto const add = [&](Index of) {
+    auto const found = overheads.find(of);
+    if (found == overheads.end()) {
+      return;
+    }
+    auto const& times = found->second;
+    auto at = std::ranges::upper_bound(times, gap.begin, {}, &Interval::end);
+    for (; at != times.end() && at->begin < gap.end; ++at) {
+      sum += std::min(at->end, gap.end) - std::max(at->begin, gap.begin);
+    }
+  };
+  add(kNone);
+  if (thread != kNone) {
+    add(thread);
+  }
+  return sum;
 }
 
 }  // namespace msstream::overlap

@@ -15,19 +15,6 @@ namespace {
 
 constexpr double kGraphStep = 300;  ///< the host's part of a launch inside a graph
 
-/// Returns the time that the recording took of a thread between two calls.
-double recorder_ns(Recording const& recording, Index thread, Interval gap) {
-  Ns sum = 0;
-  auto at = std::ranges::lower_bound(
-      recording.overheads, gap.begin, {}, [](Overhead const& part) { return part.time.begin; });
-  for (; at != recording.overheads.end() && at->time.begin < gap.end; ++at) {
-    if (at->kind == OverheadKind::recording && (at->thread == kNone || at->thread == thread)) {
-      sum += std::min(at->time.end, gap.end) - at->time.begin;
-    }
-  }
-  return static_cast<double>(std::min(sum, gap.length()));
-}
-
 }  // namespace
 
 Replay::NewStream Replay::new_stream_of(Index i) const {
@@ -46,12 +33,6 @@ std::pair<double, double> Replay::gap_and_cost(Step const& step, Fix const& fix)
                    0));
   if (fix.no_gaps && step.long_gap) {
     gap = std::min<double>(gap, tolerance::kIssue);
-  }
-  if (fix.no_recorder) {
-    auto const begin = time_of(step.call).begin;
-    auto const took = recorder_ns(
-        program_.recording(), program_.call(step.call).thread, {begin - step.gap, begin});
-    gap = std::max(gap - took, 0.0);
   }
   auto const kind = program_.call(step.call).kind;
   bool const issues = kind != CallKind::synchronize && kind != CallKind::release &&
@@ -86,14 +67,16 @@ double Replay::device_ns(std::size_t a, Fix const& fix) const {
   return time;
 }
 
-/// Returns the collective whose blocks left no room for all those of a kernel, which began when the
-/// collective ended, long after it could; kNone if there is none.
+/// Returns the collective whose blocks left no room for all those of a kernel, which is known to
+/// have been kept back and began when the collective ended, long after it could; kNone if there is
+/// none.
 Index Replay::kept_back_by(Index activity) const {
   auto const& recording = program_.recording();
   auto const& kernel = program_.activity(activity);
   auto const device = program_.device_of(activity);
   auto const before = ended_at(kernel.time.begin, device);
-  bool const may_be = before != kNone && collectives_.is_one(before) && kernel.shape != kNone &&
+  bool const may_be = held_by_collectives_.contains(activity) && before != kNone &&
+                      collectives_.is_one(before) && kernel.shape != kNone &&
                       program_.activity(before).shape != kNone &&
                       kernel.time.begin - program_.ready(activity) > tolerance::of_order(recording);
   return may_be && lacks_room_for_all(recording.devices[device],

@@ -33,6 +33,13 @@ bool is_right(Case const& one, Report const& report) {
 
 class StepEndsTest : public testing::TestWithParam<StepEnd> {};
 
+/// Whether no finding lost more than an unknown cause, which has no gain to come first by if losses
+/// are nearly equal.
+bool lost_most_to_unknown(Report const& report) {
+  auto const most = std::ranges::max_element(report.findings, {}, &Finding::lost);
+  return most != report.findings.end() && most->cause == Cause::unknown;
+}
+
 /// A planted cause that costs more than the waits of the host stays the first finding.
 TEST_P(StepEndsTest, planted_causes_are_found_before_the_wait) {
   int tried = 0;
@@ -52,7 +59,9 @@ TEST_P(StepEndsTest, planted_causes_are_found_before_the_wait) {
     for (auto const& finding : report.findings) {
       found += " " + std::string(text_of(finding.cause).id);
     }
-    EXPECT_TRUE(is_right(one, report)) << one.name << ":" << found;
+    bool const is_found =
+        is_right(one, report) || (one.expected == Cause::unknown && lost_most_to_unknown(report));
+    EXPECT_TRUE(is_found) << one.name << ":" << found;
   }
   EXPECT_GE(tried, 50);
 }

@@ -4,10 +4,12 @@
 #include "overlap/cases/trace_builder.hpp"
 #include "overlap/find/find.hpp"
 #include "overlap/find/hand_made.hpp"
+#include "overlap/predict/replay.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 
 namespace msstream::overlap::cases {
@@ -219,6 +221,34 @@ TEST(HostCausesTest, without_the_recorder_its_pauses_between_calls_are_gone) {
   EXPECT_NEAR(static_cast<double>(finding.prediction->after),
               static_cast<double>(fixed),
               0.1 * static_cast<double>(finding.prediction->before));
+}
+
+/// Launches of 2 us every 45 us, between which the recorder writes what it has: at one go, which
+/// begins inside the launch, or in many pieces.
+TEST(HostCausesTest, all_of_the_recorder_between_two_calls_is_gone_without_it) {
+  for (int const pieces : {1, 100}) {
+    HandMade program(1);
+    for (int i = 0; i < 40; ++i) {
+      double const start = 45.0 * i;
+      program.kernel(0, start, start + 3, start + 6);
+      for (int piece = 0; piece < pieces; ++piece) {
+        auto const at = [&](int part) {
+          return static_cast<Ns>((start + 1) * us) + 42 * us / pieces * part;
+        };
+        program.recording.overheads.push_back({.time = {at(piece), at(piece + 1)},
+                                               .kind = OverheadKind::recording,
+                                               .thread = piece % 2 == 0 ? 0 : kNone});
+      }
+    }
+    program.recording.sort();
+    Program const order(program.recording);
+    Host const host(order);
+    Collectives const collectives(order);
+    Replay const replay(order, host, collectives, {}, *program.recording.extent());
+    Fix fix;
+    fix.no_overheads[static_cast<std::size_t>(Cause::recording_overhead)] = true;
+    EXPECT_LT(replay.run(fix).makespan_ns, 0.2 * replay.run({}).makespan_ns) << pieces;
+  }
 }
 
 }  // namespace

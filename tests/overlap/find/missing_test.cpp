@@ -101,6 +101,29 @@ TEST(MissingTest, findings_that_gain_nothing_come_after_those_that_do) {
   EXPECT_EQ(findings[2].cause, Cause::true_dependency);
 }
 
+/// Of losses that are nearly equal, those come first whose fix is predicted to gain something. If
+/// nothing is predicted, as the replay is not trusted, the order is that of the losses.
+TEST(MissingTest, findings_without_a_prediction_win_no_tie) {
+  std::vector<Finding> findings(3);
+  findings[0].cause = Cause::unknown;
+  findings[0].lost = 110;
+  findings[1].cause = Cause::legacy_stream;
+  findings[1].lost = 100;
+  findings[1].prediction = Prediction{1'000, 990};
+  findings[2].cause = Cause::pageable_copy;
+  findings[2].lost = 95;
+  findings[2].prediction = Prediction{1'000, 900};
+  sort_findings(findings);
+  EXPECT_EQ(findings[0].cause, Cause::pageable_copy);
+  EXPECT_EQ(findings[1].cause, Cause::legacy_stream);
+  EXPECT_EQ(findings[2].cause, Cause::unknown);
+  for (auto& finding : findings) {
+    finding.prediction.reset();
+  }
+  sort_findings(findings);
+  EXPECT_EQ(findings[0].cause, Cause::unknown);
+}
+
 /// Two processes use one device, and each idles while the other one works, or at other times.
 TEST(MissingTest, turns_of_processes_on_one_device_are_named) {
   for (bool const in_turn : {true, false}) {

@@ -29,7 +29,7 @@ double share_replayed(Recording const& recording) {
   Program const order(recording);
   Host const host(order);
   Collectives const collectives(order);
-  Replay const replay(order, host, collectives, *recording.extent());
+  Replay const replay(order, host, collectives, {}, *recording.extent());
   return replay.run({}).makespan_ns / static_cast<double>(replay.recorded_ns());
 }
 
@@ -58,7 +58,7 @@ TEST(PredictionsTest, the_least_time_is_that_of_what_cannot_run_at_once) {
     Program const order(recording);
     Host const host(order);
     Collectives const collectives(order);
-    return Replay(order, host, collectives, *recording.extent()).run({}).least_ns;
+    return Replay(order, host, collectives, {}, *recording.extent()).run({}).least_ns;
   };
   TraceBuilder calls;
   TraceBuilder work;
@@ -110,7 +110,7 @@ TEST(PredictionsTest, what_was_recorded_at_once_can_run_at_once) {
   Host const host(order);
   Collectives const collectives(order);
   auto const window = *recording.extent();
-  EXPECT_LE(Replay(order, host, collectives, window).run({}).least_ns,
+  EXPECT_LE(Replay(order, host, collectives, {}, window).run({}).least_ns,
             static_cast<double>(window.length()));
 }
 
@@ -136,6 +136,33 @@ TEST(PredictionsTest, kernels_that_were_recorded_at_once_are_replayed_at_once) {
     }
     program.recording.sort();
     EXPECT_NEAR(share_replayed(program.recording), 1, 0.02) << is_fast;
+  }
+}
+
+/// A kernel that fills the device begins beside a small one's rest, as fast as alone, or slower by
+/// that rest, as its last blocks wait for it.
+TEST(PredictionsTest, a_kernel_begins_in_parts_only_if_it_was_slower) {
+  constexpr double kRest = 45;
+  for (double const length : {202.0, 200 + kRest}) {
+    HandMade program(3);
+    auto const wide = static_cast<Index>(program.recording.shapes.size());
+    program.recording.shapes.push_back(
+        {.grid = {264, 1, 1}, .block = {1024, 1, 1}, .registers_per_thread = 32});
+    auto const launch = [&](double issued, double begin, double end) {
+      auto const kernel = program.kernel(1, issued, begin, end, wide);
+      program.recording.activities[kernel].name = program.recording.names.id_of("wide");
+    };
+    launch(-230, -218, -18);
+    program.call(CallKind::synchronize, -224, -14);
+    for (int i = 0; i < 20; ++i) {
+      double const start = (310 + length) * i;
+      program.kernel(1, start, start + 12, start + 300);
+      program.kernel(2, start + 3, start + 14, start + 302 + kRest);
+      launch(start + 6, start + 302, start + 302 + length);
+      program.call(CallKind::synchronize, start + 9, start + 305 + length);
+    }
+    program.recording.sort();
+    EXPECT_NEAR(share_replayed(program.recording), 1, 0.02) << length;
   }
 }
 

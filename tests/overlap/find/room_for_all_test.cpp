@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -89,6 +90,35 @@ TEST(RoomForAllTest, what_had_room_or_may_have_waited_otherwise_is_unknown) {
   }
 }
 
+/// A launch whose blocks would not all find room beside the collective waits for the legacy stream,
+/// and may begin with a part of them.
+TEST(RoomForAllTest, what_another_cause_kept_back_is_not_kept_back_for_room) {
+  HandMade program;
+  auto& recording = program.recording;
+  recording.has_stream_types = true;
+  recording.streams[0].type = StreamType::blocking;
+  recording.streams[1].type = StreamType::legacy;
+  auto const wide = static_cast<Index>(recording.shapes.size());
+  recording.shapes.push_back(collective_of(24));
+  recording.shapes.push_back(grid_of(132));
+  for (int step = 0; step < 10; ++step) {
+    double const start = 622.0 * step;
+    auto const reduce = program.kernel(0, start, start + 4, start + 312, wide);
+    program.kernel(1, start + 6, start + 314, start + 614, wide + 1);
+    recording.activities[reduce].collective = static_cast<Index>(recording.collectives.size());
+    recording.collectives.push_back({.ranks = 2, .sequence = step});
+    auto const call = program.call(CallKind::synchronize, start + 12, start + 617);
+    recording.syncs.push_back(
+        {.time = recording.calls[call].time, .kind = SyncKind::device, .call = call});
+  }
+  recording.sort();
+  auto const report = find(recording);
+  auto const finding = std::ranges::find(report.findings, Cause::legacy_stream, &Finding::cause);
+  ASSERT_NE(finding, report.findings.end());
+  ASSERT_TRUE(finding->prediction);
+  EXPECT_LT(finding->prediction->after, finding->prediction->before - finding->lost / 2);
+}
+
 /// A kernel that was issued early begins when another stream's graph ends.
 TEST(RoomForAllTest, the_nodes_of_a_graph_that_keeps_work_back_are_to_be_recorded) {
   for (bool const is_graph : {true, false}) {
@@ -96,7 +126,7 @@ TEST(RoomForAllTest, the_nodes_of_a_graph_that_keeps_work_back_are_to_be_recorde
     program.recording.has_stream_types = true;
     program.recording.source = "msstream-overlap run";
     for (int step = 0; step < 6; ++step) {
-      double const start = 1'000.0 * step;
+      double const start = 650.0 * step;
       auto const graph = program.kernel(0, start, start + 10, start + 410);
       auto const kernel = program.kernel(1, start + 3, start + 412, start + 612);
       auto& activities = program.recording.activities;

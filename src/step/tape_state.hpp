@@ -42,7 +42,7 @@ class GradientWatch {
   /// Called with the gradient of the output of a lookup in the table. Returns whether that of the
   /// table's rows is not to be added to the tape.
   [[nodiscard]] virtual bool takes_pooled(MemoryRange const& table, Floats const& gradient) = 0;
-  /// The same of a lookup in many tables.
+  /// As above, for the output of a lookup in many tables.
   [[nodiscard]] virtual bool takes_pooled(ops::EmbeddingTables<AnyRuntime> const& tables,
                                           Floats const& gradient) = 0;
   /// Called when an operation has been played back and `left` operations have not.

@@ -57,7 +57,7 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
   for (auto const& part : parts) {
     all_bytes += static_cast<std::int64_t>(part.parameter.bytes());
   }
-  // What the last bucket has is exchanged behind the backward, beside nothing.
+  // The last bucket is exchanged behind the backward, beside nothing.
   auto const most_bytes = std::min(options.bucket_bytes, std::max(kLeastBytes, all_bytes / 4));
   std::int64_t bytes = 0;
   std::ranges::reverse(parts);

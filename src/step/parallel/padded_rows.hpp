@@ -13,8 +13,8 @@
 
 namespace msstream::detail {
 
-/// What a rank sends if all ranks send as many rows: a tensor of a shape with the first rows of
-/// `own`, whose rows have as many elements, and after them rows whose bytes are `fill`. Without
+/// Makes what a rank sends if all ranks send as many rows: a tensor of a shape with the first rows
+/// of `own`, whose rows have as many elements, and after them rows whose bytes are `fill`. Without
 /// `own`, all rows are such. If `own` has enough rows, the result is a part of it.
 struct PaddedRows {
   std::shared_ptr<DeviceState> const& device;

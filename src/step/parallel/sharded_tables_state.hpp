@@ -247,10 +247,10 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
   std::optional<Tables> all_;         ///< the blocks of the rank, for gradients
 
   std::optional<DistinctRows> distinct_;  ///< if distinct rows are sent
-  /// What lookups and backwards change.
+  /// The state that lookups and backwards change.
   struct Waiting {
     std::vector<std::weak_ptr<LaterSend>> sends;  ///< of rows ahead, in the order of their calls
-    /// Of each lookup that a tape has, whether it has been played back.
+    /// For each lookup that a tape has, whether it has been played back.
     std::vector<std::weak_ptr<bool>> played_back;
   };
   std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();

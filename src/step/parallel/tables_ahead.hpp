@@ -32,7 +32,7 @@ struct TablesAhead {
 /// tables.
 class LookupsInMany {
  public:
-  /// What a rank tells the others of a table. All are 0 for a table in no such lookup.
+  /// The numbers that a rank tells the others of a table. All are 0 for a table in no such lookup.
   struct Told {
     std::int64_t lookup = 0;   ///< 1 + the number of its first table in the step
     std::int64_t place = 0;    ///< of the table in the lookup

@@ -29,7 +29,8 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
   page     the page of msstream-overlap in headless Chromium; left out without the package chromium
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
-  gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
+  gpu      all tests of both runtimes, a program a room after the other, and a report of msstream-doctor; left out
+           without a GPU
 
   scripts/nightly.sh load core
 END
@@ -219,6 +220,8 @@ gpu() {
     [ -x "$program" ] || continue
     "$program" --gtest_brief=1 || broken+=("${program##*/}")
   done
+  python3 -B "$root/tests/doctor/doctor_on_gpu.py" "$root/build/cuda/tools/doctor/msstream-doctor" ||
+    broken+=(msstream-doctor)
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 

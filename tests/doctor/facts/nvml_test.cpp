@@ -147,9 +147,9 @@ TEST(DoctorDevice, kernels_must_be_compiled_for_it) {
     return level_of(device_lines(h200(), {std::move(architectures), has_ptx}), "device");
   };
   EXPECT_EQ(level({80, 90}, false), Level::ok);
-  EXPECT_EQ(level({80}, false), Level::bad);   // another major version
-  EXPECT_EQ(level({80}, true), Level::slow);   // compiled when the program starts
-  EXPECT_EQ(level({100}, true), Level::bad);   // a newer device's
+  EXPECT_EQ(level({80}, false), Level::bad);  // another major version
+  EXPECT_EQ(level({80}, true), Level::slow);  // compiled when the program starts
+  EXPECT_EQ(level({100}, true), Level::bad);  // a newer device's
   EXPECT_EQ(level({}, false), Level::ok);
 }
 

@@ -86,6 +86,16 @@ constexpr std::array kHints{
     Hint{"NCCL_IB_DISABLE", "1", Level::note, "NCCL uses TCP between hosts."},
 };
 
+/// The variables of the doctor's own options.
+constexpr std::array<std::string_view, 8> kOwn{"MSSTREAM_DEVICE",
+                                               "MSSTREAM_FAIL_ON",
+                                               "MSSTREAM_JSON",
+                                               "MSSTREAM_LIST",
+                                               "MSSTREAM_PROCESSES",
+                                               "MSSTREAM_QUICK",
+                                               "MSSTREAM_START_MPS",
+                                               "MSSTREAM_VERSION"};
+
 Lines msstream_lines(EnvironmentFacts const& facts) {
   Lines lines;
   std::string set;
@@ -95,7 +105,8 @@ Lines msstream_lines(EnvironmentFacts const& facts) {
       continue;
     }
     set += (set.empty() ? "" : ", ") + name + "=" + value;
-    if (std::ranges::binary_search(known_variables(), std::string_view(name))) {
+    if (std::ranges::binary_search(known_variables(), std::string_view(name)) ||
+        name.starts_with("MSSTREAM_OVERLAP_") || std::ranges::count(kOwn, name) > 0) {
       continue;
     }
     auto known = known_variables();

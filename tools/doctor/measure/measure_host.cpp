@@ -148,10 +148,10 @@ Lines host_measure_lines(HostMeasures const& measures) {
   if (measures.issue_us) {
     auto line = line_of("host-issue", "issue() on the host runtime");
     line = with_quantity(std::move(line), {*measures.issue_us, "µs"});
-    if (*measures.issue_us > 10) {
+    if (*measures.issue_us > 3) {
       line = judged(std::move(line),
                     Level::note,
-                    "On an idle computer it takes about 1 µs. Other programs may use the "
+                    "On an idle computer it takes about 0.1 µs. Other programs may use the "
                     "processors.");
     }
     lines.push_back(std::move(line));

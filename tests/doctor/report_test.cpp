@@ -31,6 +31,7 @@ Report example_report() {
   report.is_cuda_build = true;
   report.device = 1;
   report.lines = {{Section::host, "processors", "processors", Level::ok, "2 of 2"},
+                  {Section::host, "numa", "nodes", Level::ok, "1"},
                   {Section::device_measured,
                    "launch",
                    "launch of a kernel",
@@ -50,25 +51,25 @@ TEST(DoctorReport, json_obeys_its_schema) {
   EXPECT_THAT(msstream::testing::schema_mistakes(json::parse(json_text({})), schema), IsEmpty());
   auto wrong = json::parse(text);
   wrong["lines"][0].erase("level");
-  wrong["lines"][1]["section"] = "elsewhere";
+  wrong["lines"][2]["section"] = "elsewhere";
   wrong["quick"] = 1;
   EXPECT_EQ(msstream::testing::schema_mistakes(wrong, schema).size(), 3U);
 }
 
 TEST(DoctorReport, json_has_what_the_text_has) {
   auto const report = json::parse(json_text(example_report()));
-  EXPECT_EQ(report["summary"], json::parse(R"({"ok": 1, "note": 0, "slow": 1, "bad": 1})"));
-  EXPECT_EQ(report["lines"][1]["number"], 20);
-  EXPECT_EQ(report["lines"][1]["unit"], "µs");
-  EXPECT_EQ(report["lines"][1]["device"], 1);
+  EXPECT_EQ(report["summary"], json::parse(R"({"ok": 2, "note": 0, "slow": 1, "bad": 1})"));
+  EXPECT_EQ(report["lines"][2]["number"], 20);
+  EXPECT_EQ(report["lines"][2]["unit"], "µs");
+  EXPECT_EQ(report["lines"][2]["device"], 1);
   EXPECT_FALSE(report["lines"][0].contains("number"));
 }
 
 TEST(DoctorReport, lines_are_aligned_under_their_headings_and_fit) {
   auto const text = terminal_text(example_report(), {60, false, true});
-  EXPECT_THAT(text, HasSubstr("\nHost\n  ok    processors  2 of 2\n"));
+  EXPECT_THAT(text, HasSubstr("\nHost\n  ok    processors  2 of 2\n  ok    nodes       1\n\n"));
   EXPECT_THAT(text, HasSubstr("\n  slow  launch of a kernel  20 µs\n        It takes long"));
-  EXPECT_THAT(text, HasSubstr("\n\n1 ok, 0 notes, 1 slow, 1 bad\n"));
+  EXPECT_THAT(text, HasSubstr("\n\n2 ok, 0 notes, 1 slow, 1 bad\n"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     EXPECT_LE(overlap::width_of(line), 60U) << line;

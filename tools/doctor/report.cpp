@@ -41,16 +41,16 @@ std::size_t thing_columns(Lines const& lines, Section section) {
   return std::min(columns, kMostThingColumns);
 }
 
-constexpr std::array kSections{Section::host,
-                               Section::limits,
-                               Section::environment,
-                               Section::driver,
-                               Section::device,
-                               Section::features,
-                               Section::libraries,
-                               Section::host_measured,
-                               Section::device_measured,
-                               Section::processes};
+constexpr std::array kOrder{Section::host,
+                            Section::limits,
+                            Section::environment,
+                            Section::driver,
+                            Section::device,
+                            Section::features,
+                            Section::libraries,
+                            Section::host_measured,
+                            Section::device_measured,
+                            Section::processes};
 
 }  // namespace
 
@@ -74,7 +74,7 @@ std::string terminal_text(Report const& report, overlap::TextStyle const& style)
                   fmt::format("msstream-doctor {}, built for {}",
                               version(),
                               report.is_cuda_build ? "CUDA and the host" : "the host alone")));
-  for (auto const section : kSections) {
+  for (auto const section : kOrder) {
     bool has_heading = false;
     auto const columns = thing_columns(report.lines, section);
     for (auto const& line : report.lines) {

@@ -70,6 +70,9 @@ Computer read_computer() {
 #else
   computer.devices = devices_of(nvml);
 #endif
+  for (auto& device : computer.devices) {
+    add_nearness(device);
+  }
   if (computer.driver.supports == 0) {
     computer.driver.supports = supported_by_libcuda();
   }

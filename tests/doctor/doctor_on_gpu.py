@@ -16,7 +16,7 @@ shared-memory huge-pages msstream-variables max-connections build driver devices
 virtual-memory memory-pools green-contexts green-streams host-access graph-updates multicast copy-engines nvtx cupti
 counters module-loading nccl mpi threads-at-once thread-wake-up memory-copy host-issue""".split()
 # The ids that a report has once for each GPU.
-OF_DEVICE = "device device-memory compute-mode persistence ecc mig link clocks other-processes".split()
+OF_DEVICE = "device device-memory compute-mode persistence ecc mig link near-processors clocks other-processes".split()
 # The measurements of one GPU, with the least and the largest plausible number.
 MEASURED = {
     "pinned-h2d": (0.1, 1000), "pinned-d2h": (0.1, 1000), "pageable-h2d": (0.05, 1000), "pageable-d2h": (0.05, 1000),

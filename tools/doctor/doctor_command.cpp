@@ -46,7 +46,8 @@ Chosen parse(cli::Arguments const& arguments) {
       "variables, libraries, and measured copies, launches and overlap.\n\n"
       "Each line begins with its level: ok; note (works, worth knowing); slow (works, and costs "
       "time that a change could save); bad (does not work). Below it is what to do. "
-      "Changes no setting, takes at most 512 MiB of a GPU and some seconds.\n\n"
+      "Changes no setting, and takes at most 512 MiB of a GPU (beside a context) and some "
+      "seconds.\n\n"
       "Exit status: 0; 1 if a line has the level of --fail-on or a worse one, or an output cannot "
       "be written; 2 for mistakes in the arguments.",
       {{"msstream-doctor", "look at everything, and measure GPU 0"},

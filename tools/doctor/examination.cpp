@@ -37,7 +37,12 @@ Lines host_measurements(double processors, Findings const& findings) {
 
 #if MSSTREAM_CUDA
 Line without_device(Section section, char const* id, char const* thing) {
-  return {section, id, thing, Level::ok, "not looked at, without a device that programs can use"};
+  return {section,
+          id,
+          thing,
+          Level::note,
+          "not looked at",
+          "There is no device that programs can use: the lines about the driver say why."};
 }
 
 Lines device_measurements(ExaminationPlan const& plan,
@@ -65,6 +70,12 @@ Computer read_computer() {
 #else
   computer.devices = devices_of(nvml);
 #endif
+  for (auto& device : computer.devices) {
+    add_nearness(device);
+  }
+  if (computer.driver.supports == 0) {
+    computer.driver.supports = supported_by_libcuda();
+  }
   return computer;
 }
 

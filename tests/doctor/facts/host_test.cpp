@@ -87,7 +87,9 @@ LimitFacts good_limits() {
 TEST(DoctorLimits, limits_that_stop_programs_are_told) {
   EXPECT_EQ(worst_of(limit_lines(good_limits())), Level::ok);
   auto facts = good_limits();
-  facts.address_bytes = std::uint64_t{16} << 30U;  // CUDA does not start
+  facts.address_bytes = std::uint64_t{16} << 30U;
+  EXPECT_EQ(level_of(limit_lines(facts), "address-space"), Level::note);
+  facts.is_cuda_build = true;  // CUDA does not start
   EXPECT_EQ(level_of(limit_lines(facts), "address-space"), Level::bad);
   facts = good_limits();
   facts.shared_bytes = std::uint64_t{64} << 20U;  // as in containers

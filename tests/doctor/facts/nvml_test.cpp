@@ -2,6 +2,7 @@
 // Reads a made-up management library.
 #include "doctor/facts/nvml.hpp"
 
+#include "base/temporary_folder.hpp"
 #include "doctor/facts/device.hpp"
 #include "find_line.hpp"
 
@@ -9,6 +10,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -167,6 +170,26 @@ TEST(DoctorDevice, what_stops_or_slows_a_device_is_told) {
   EXPECT_EQ(line.value, "temperature, by hardware");
   facts.nvml.free_bytes = 1e10;
   EXPECT_EQ(level_of(device_lines(facts, {}), "device-memory"), Level::note);
+}
+
+TEST(DoctorDevice, a_process_on_another_node_is_slow) {
+  msstream::testing::TemporaryFolder const folder;
+  auto const device = folder / "sys/bus/pci/devices/0000:1b:00.0";
+  std::filesystem::create_directories(device);
+  std::filesystem::create_directories(folder / "proc/self");
+  std::ofstream(device / "local_cpulist") << "8-15\n";
+  std::ofstream(folder / "proc/self/status") << "Cpus_allowed_list:\t0-9\n";
+  auto facts = h200();
+  add_nearness(facts, folder.path());
+  EXPECT_EQ(the_line(device_lines(facts, {}), "near-processors").value, "unknown");
+  facts.bus_id = "0000:1b:00.0";
+  add_nearness(facts, folder.path());
+  EXPECT_EQ(facts.near_processors, 8);
+  EXPECT_EQ(facts.near_allowed, 2);
+  EXPECT_EQ(level_of(device_lines(facts, {}), "near-processors"), Level::ok);
+  std::ofstream(folder / "proc/self/status") << "Cpus_allowed_list:\t0-3\n";
+  add_nearness(facts, folder.path());
+  EXPECT_EQ(level_of(device_lines(facts, {}), "near-processors"), Level::slow);
 }
 
 TEST(DoctorDevice, mps_is_told) {

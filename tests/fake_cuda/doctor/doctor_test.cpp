@@ -61,7 +61,7 @@ TEST_F(FakeDoctor, a_call_that_fails_is_a_bad_line_and_leaks_nothing) {
                                  "cudaStreamCreateWithPriority",
                                  "cudaEventSynchronize",
                                  "cudaEventElapsedTime",
-                                 "cudaStreamEndCapture"}) {
+                                 "cudaGraphInstantiate"}) {
     DeviceMeasures measures;
     {
       FailingCall const failing(name, 1);

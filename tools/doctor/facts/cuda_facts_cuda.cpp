@@ -59,7 +59,7 @@ void add_cuda(DriverFacts& facts) {
     facts.runtime = 0;
   }
   int supports = 0;  // stays 0 without a driver
-  if (cudaDriverGetVersion(&supports) == cudaSuccess) {
+  if (cudaDriverGetVersion(&supports) == cudaSuccess && supports > 0) {
     facts.supports = supports;
   }
   facts.devices = 0;

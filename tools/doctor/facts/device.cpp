@@ -152,6 +152,24 @@ Line link_line(DeviceFacts const& facts) {
   return line;
 }
 
+Line near_line(DeviceFacts const& facts) {
+  auto line = line_of(facts, "near-processors", "processors near it");
+  if (!facts.near_processors) {
+    line.value = "unknown";
+    return line;
+  }
+  line = with_quantity(std::move(line), {static_cast<double>(facts.near_allowed), "usable"});
+  line.value =
+      fmt::format("{}, the process may use {}", *facts.near_processors, facts.near_allowed);
+  if (facts.near_allowed == 0) {
+    return judged(std::move(line),
+                  Level::slow,
+                  "The process runs on another NUMA node, so that copies and launches take longer. "
+                  "Bind it to the node of the GPU: nvidia-smi topo -m, numactl --cpunodebind.");
+  }
+  return line;
+}
+
 Line slowdown_line(DeviceFacts const& facts) {
   auto line = line_of(facts, "clocks", "clocks slowed down");
   auto const reasons = facts.nvml.slowdown_reasons;
@@ -219,6 +237,18 @@ std::vector<DeviceFacts> devices_of(NvmlFacts const& nvml) {
   return devices;
 }
 
+void add_nearness(DeviceFacts& facts, fs::path const& root) {
+  auto const near = processors_of_list(
+      text_of_file(root / "sys/bus/pci/devices" / facts.bus_id / "local_cpulist"));
+  if (facts.bus_id.empty() || near.empty()) {
+    return;
+  }
+  auto const allowed = allowed_processors(root);
+  facts.near_processors = static_cast<int>(near.size());
+  facts.near_allowed = static_cast<int>(std::ranges::count_if(
+      near, [&](int processor) { return allowed.empty() || allowed.contains(processor); }));
+}
+
 MpsFacts read_mps(fs::path const& root) {
   MpsFacts facts;
   auto const* const folder = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -254,6 +284,7 @@ Lines device_lines(DeviceFacts const& facts, BuiltFor const& built) {
           ecc_line(facts),
           mig_line(facts),
           link_line(facts),
+          near_line(facts),
           slowdown_line(facts),
           processes_line(facts)};
 }

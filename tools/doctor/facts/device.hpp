@@ -23,6 +23,9 @@ struct DeviceFacts {
   NvmlDevice nvml = {};                  ///< empty members without NVML
   std::optional<int> compute_mode = {};  ///< as CUDA says; NVML's if empty
   std::optional<bool> ecc = {};          ///< as CUDA says; NVML's if empty
+  /// The processors that are near the device, and those of them on which this process may run.
+  std::optional<int> near_processors = {};
+  int near_allowed = 0;
 };
 
 /// Whether a server of CUDA's Multi-Process Service is there, to which CUDA would connect.
@@ -33,6 +36,8 @@ struct MpsFacts {
 
 /// Returns facts of NVML's devices alone, for a build for the host.
 [[nodiscard]] std::vector<DeviceFacts> devices_of(NvmlFacts const& nvml);
+/// Reads which processors are near the device.
+void add_nearness(DeviceFacts& facts, std::filesystem::path const& root = "/");
 [[nodiscard]] MpsFacts read_mps(std::filesystem::path const& root = "/");
 
 /// The devices on which the kernels of a build run.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/facts/driver.hpp"
 
+#include "doctor/facts/shared_library.hpp"
 #include "doctor/facts/system_files.hpp"
 
 #include <fcntl.h>
@@ -184,6 +185,13 @@ DriverFacts read_driver(NvmlFacts const& nvml, fs::path const& root) {
   facts.has_device_files = can_open(root / "dev/nvidiactl");
   facts.is_device_hidden = std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
   return facts;
+}
+
+int supported_by_libcuda() {
+  SharedLibrary const library({"libcuda.so.1"});
+  auto* const get_version = library.function<int(int*)>("cuDriverGetVersion");
+  int version = 0;
+  return get_version != nullptr && get_version(&version) == 0 ? version : 0;
 }
 
 Lines driver_lines(DriverFacts const& facts) {

@@ -31,6 +31,9 @@ struct DriverFacts {
 /// build for CUDA then adds what the CUDA runtime says.
 [[nodiscard]] DriverFacts read_driver(NvmlFacts const& nvml,
                                       std::filesystem::path const& root = "/");
+/// Loads the driver's library, and returns the CUDA that it supports; 0 if there is none. Works
+/// also for a driver that the CUDA runtime of the build refuses.
+[[nodiscard]] int supported_by_libcuda();
 [[nodiscard]] Lines driver_lines(DriverFacts const& facts);
 
 /// Returns whether the CUDA runtime of the build works with the driver: the driver supports at

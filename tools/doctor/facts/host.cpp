@@ -18,34 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the processors of a list such as `0-3,8,10-11`.
-std::set<int> processors_of_list(std::string_view list) {
-  std::set<int> out;
-  while (!list.empty()) {
-    auto const comma = list.find(',');
-    auto const part = list.substr(0, comma);
-    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
-    int first = 0;
-    auto read = std::from_chars(part.data(), part.data() + part.size(), first);
-    if (read.ec != std::errc{}) {
-      continue;
-    }
-    int last = first;
-    if (read.ptr != part.data() + part.size() && *read.ptr == '-') {
-      std::from_chars(read.ptr + 1, part.data() + part.size(), last);
-    }
-    for (int i = first; i <= last && i - first < 65'536; ++i) {
-      out.insert(i);
-    }
-  }
-  return out;
-}
-
-std::set<int> allowed_processors(fs::path const& root) {
-  return processors_of_list(
-      value_after(text_of_file(root / "proc/self/status"), "Cpus_allowed_list"));
-}
-
 /// Returns the least time that the control groups of the process allow, in processors.
 std::optional<double> quota_of(fs::path const& root) {
   std::optional<double> least;

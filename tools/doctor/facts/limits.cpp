@@ -85,7 +85,7 @@ Line address_line(LimitFacts const& facts) {
   auto line = bytes_line("address-space", "address space (ulimit -v)", facts.address_bytes);
   if (facts.address_bytes) {
     return judged(std::move(line),
-                  Level::bad,
+                  facts.is_cuda_build ? Level::bad : Level::note,
                   "CUDA reserves more addresses than there is memory, and fails to start under "
                   "such a limit. Set ulimit -v unlimited; limit memory by a control group.");
   }
@@ -173,6 +173,7 @@ void keep_least(std::optional<std::uint64_t>& least, std::optional<std::uint64_t
 
 LimitFacts read_limits(fs::path const& root) {
   LimitFacts facts;
+  facts.is_cuda_build = MSSTREAM_CUDA != 0;
   auto const memory = text_of_file(root / "proc/meminfo");
   facts.memory_bytes = kib_after(memory, "MemTotal") * 1024;
   facts.available_bytes = kib_after(memory, "MemAvailable") * 1024;

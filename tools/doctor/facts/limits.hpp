@@ -12,6 +12,7 @@ namespace msstream::doctor {
 
 /// The limits under which the process runs. An empty limit is none.
 struct LimitFacts {
+  bool is_cuda_build = false;
   std::uint64_t memory_bytes = 0;                        ///< of the computer
   std::uint64_t available_bytes = 0;                     ///< that programs can still get
   std::optional<std::uint64_t> group_memory_bytes = {};  ///< of the control group

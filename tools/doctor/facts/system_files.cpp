@@ -59,6 +59,33 @@ std::string value_after(std::string_view text, std::string_view key) {
   return {};
 }
 
+std::set<int> processors_of_list(std::string_view list) {
+  std::set<int> out;
+  while (!list.empty()) {
+    auto const comma = list.find(',');
+    auto const part = list.substr(0, comma);
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+    int first = 0;
+    auto read = std::from_chars(part.data(), part.data() + part.size(), first);
+    if (read.ec != std::errc{}) {
+      continue;
+    }
+    int last = first;
+    if (read.ptr != part.data() + part.size() && *read.ptr == '-') {
+      std::from_chars(read.ptr + 1, part.data() + part.size(), last);
+    }
+    for (int i = first; i <= last && i - first < 65'536; ++i) {
+      out.insert(i);
+    }
+  }
+  return out;
+}
+
+std::set<int> allowed_processors(fs::path const& root) {
+  return processors_of_list(
+      value_after(text_of_file(root / "proc/self/status"), "Cpus_allowed_list"));
+}
+
 std::vector<fs::path> control_groups(fs::path const& root, std::string_view controller) {
   fs::path const base = root / "sys/fs/cgroup";
   std::istringstream groups(text_of_file(root / "proc/self/cgroup"));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,10 @@ namespace msstream::doctor {
 /// Returns the rest of the first line that begins with `key`, without the `:` or `=` and the white
 /// space around; empty if there is none.
 [[nodiscard]] std::string value_after(std::string_view text, std::string_view key);
+/// Returns the processors of a list such as `0-3,8,10-11`.
+[[nodiscard]] std::set<int> processors_of_list(std::string_view list);
+/// Returns the processors on which this process may run; empty if the system does not tell.
+[[nodiscard]] std::set<int> allowed_processors(std::filesystem::path const& root);
 /// Returns the folders of a control-group hierarchy that limit this process, its own first and the
 /// root of the hierarchy last: those of version 2, or of `controller` in version 1.
 [[nodiscard]] std::vector<std::filesystem::path> control_groups(std::filesystem::path const& root,

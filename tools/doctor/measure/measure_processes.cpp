@@ -88,7 +88,7 @@ double rate_of(ProcessPlan const& plan,
                int groups,
                ChildVariables const& variables) {
   auto const deadline = Clock::now() + std::chrono::seconds(60) + plan.length;
-  std::vector<std::string> const command{"/proc/self/exe",
+  std::vector<std::string> const command{plan.program,
                                          "worker",
                                          fmt::format("{}", plan.device),
                                          fmt::format("{}", groups),

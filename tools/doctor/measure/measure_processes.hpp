@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace msstream::doctor {
@@ -16,7 +17,8 @@ struct ProcessPlan {
   int device = -1;  ///< the number of the GPU; -1 for the host runtime
   bool start_mps = false;
   MpsFacts mps = {};
-  std::chrono::milliseconds length{500};  ///< of each measurement
+  std::chrono::milliseconds length{500};   ///< of each measurement
+  std::string program = "/proc/self/exe";  ///< what runs as `program worker …`
 };
 
 /// Starts processes of this program, one set after the other, and returns what they did. Calls

@@ -28,7 +28,12 @@ Line rate_line(
 
 Lines process_lines(ProcessFacts const& facts) {
   auto const count = facts.processes;
-  Lines lines{rate_line("one-group", "1 process, 1 group", facts.one_group, 0, ""),
+  Lines lines{rate_line("one-group",
+                        fmt::format("1 process, 1 group, on {}",
+                                    facts.is_cuda ? "the GPU" : "the host runtime"),
+                        facts.one_group,
+                        0,
+                        ""),
               rate_line("groups",
                         fmt::format("1 process, {} groups", count),
                         facts.groups,

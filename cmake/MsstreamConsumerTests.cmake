@@ -21,6 +21,13 @@ msstream_consumer_test(consumer_install
 msstream_consumer_test(consumer_subdirectory --build-target consumer_compiles
   --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR})
 
+# Asks the installed package for versions and components.
+string(JOIN "\\;" expected_components ${msstream_components})
+add_test(NAME consumer_components COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
+  -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DCMAKE_PREFIX_PATH=${prefix} -DEXPECTED_COMPONENTS=${expected_components}
+  --fresh -S ${PROJECT_SOURCE_DIR}/tests/ways/components -B ${CMAKE_CURRENT_BINARY_DIR}/consumer_components)
+set_tests_properties(consumer_components PROPERTIES FIXTURES_REQUIRED msstream_installed)
+
 # Checks that configuring a parent project without CMAKE_BUILD_TYPE prints a notice about it.
 add_test(NAME consumer_build_type COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
   -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR}

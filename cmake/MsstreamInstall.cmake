@@ -1,39 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-# Defines what `cmake --install` copies: the headers, the static library, and the package files that
-# find_package(msstream) reads.
+# Defines what `cmake --install` copies. Install components: `dev` has the headers, the static
+# libraries, and what CMake and pkg-config read; `tools` has the programs and their manual pages.
 include(CMakePackageConfigHelpers)
 
 set(msstream_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/msstream)
 if(MSSTREAM_NATIVE_ARCH)
-  install(CODE [[message(NOTICE "msstream: this build is for processors like this machine's alone (MSSTREAM_NATIVE_ARCH=ON); to install for others, configure with -DMSSTREAM_NATIVE_ARCH=OFF")]])
+  install(CODE [[message(NOTICE "msstream: this build is for processors like this machine's alone (MSSTREAM_NATIVE_ARCH=ON); to install for others, configure with -DMSSTREAM_NATIVE_ARCH=OFF")]]
+    COMPONENT dev)
 endif()
-install(TARGETS msstream msstream_overlap EXPORT msstream-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+
+install(TARGETS msstream msstream_overlap EXPORT msstream-targets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
+        FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir} COMPONENT dev)
+
+set(msstream_nccl_folder "")
+if(nccl IN_LIST msstream_components)
+  cmake_path(GET MSSTREAM_NCCL_LIBRARY PARENT_PATH msstream_nccl_folder)
+endif()
 if(TARGET msstream_mpi)
   # An export of its own: the package is usable without MPI.
-  install(TARGETS msstream_mpi EXPORT msstream-mpi-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(EXPORT msstream-mpi-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir})
+  install(TARGETS msstream_mpi EXPORT msstream-mpi-targets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+  install(EXPORT msstream-mpi-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir} COMPONENT dev)
 endif()
-if(TARGET msstream_torch)
-  # The Python module and its shared library are installed into one folder, to be added to
-  # PYTHONPATH: the module looks for the library in its own folder.
-  install(TARGETS msstream_torch LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch)
-  install(FILES ${PROJECT_SOURCE_DIR}/interop/pytorch/msstream_torch.py
-          DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch)
-endif()
-if(TARGET msstream-overlap)
-  # The tool looks for its recorder in ../lib, beside its own folder.
-  install(TARGETS msstream-overlap RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  if(TARGET msstream_overlap_record)
-    install(TARGETS msstream_overlap_record LIBRARY DESTINATION lib)
-  endif()
-endif()
-if(TARGET msstream-doctor)
-  install(TARGETS msstream-doctor RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
-install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir})
-
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/msstream-config.cmake.in ${PROJECT_BINARY_DIR}/msstream-config.cmake
   INSTALL_DESTINATION ${msstream_package_dir} NO_SET_AND_CHECK_MACRO)
@@ -41,4 +32,39 @@ configure_package_config_file(
 write_basic_package_version_file(
   ${PROJECT_BINARY_DIR}/msstream-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/msstream-config.cmake ${PROJECT_BINARY_DIR}/msstream-config-version.cmake
-        DESTINATION ${msstream_package_dir})
+        DESTINATION ${msstream_package_dir} COMPONENT dev)
+include(MsstreamPkgConfig)
+
+if(TARGET msstream_torch)
+  # The Python module and its shared library are installed into one folder, to be added to
+  # PYTHONPATH: the module looks for the library in its own folder.
+  install(TARGETS msstream_torch LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch COMPONENT tools)
+  install(FILES ${PROJECT_SOURCE_DIR}/interop/pytorch/msstream_torch.py
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch COMPONENT tools)
+endif()
+if(MSSTREAM_BUILD_TOOLS)
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/msstream-memory DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  install(FILES ${PROJECT_SOURCE_DIR}/tools/msstream-memory.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+endif()
+if(TARGET msstream-overlap)
+  install(TARGETS msstream-overlap RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  install(FILES ${PROJECT_SOURCE_DIR}/tools/overlap/msstream-overlap.1
+          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+  if(TARGET msstream_overlap_record)
+    # The tool looks for its recorder by a path relative to its own folder.
+    install(TARGETS msstream_overlap_record LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream COMPONENT tools)
+  endif()
+endif()
+if(TARGET msstream-doctor)
+  install(TARGETS msstream-doctor RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  install(FILES ${PROJECT_SOURCE_DIR}/tools/doctor/msstream-doctor.1
+          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+endif()
+
+# `cmake --build <folder> --target uninstall` removes what the last `cmake --install` copied.
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(uninstall COMMENT "Removing what was installed"
+    COMMAND ${CMAKE_COMMAND} -D BUILD_FOLDER=${PROJECT_BINARY_DIR} -P ${CMAKE_CURRENT_LIST_DIR}/MsstreamUninstall.cmake
+    VERBATIM)
+  include(${PROJECT_SOURCE_DIR}/packaging/deb/MsstreamDeb.cmake)
+endif()

@@ -17,6 +17,9 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   tsan     every room and every example program with the thread sanitizer
   load     all tests of the host runtime three times, beside four busy processes
   consumer a user's project that has the sources in a subdirectory, built and run
+  ways     the release archive, a moved prefix, pkg-config and the Debian packages, with a user's project
+  ways-wheel  the wheel, with a user's project; left out without a network
+  ways-conan  the Conan package, with its test_package; left out without a network
   core     all tests of the host runtime, on one processor
   fuzz     half a minute of each fuzz target
   sklearn  the recorded numbers of scikit-learn, beside those of the newest one from PyPI; left out without a network
@@ -87,6 +90,25 @@ consumer() {
   quietly cmake --build "$folder" --parallel "$(nproc)" --target consumer
   "$folder/consumer"
 }
+
+ways() { "$root/scripts/check_ways.sh" archive prefix deb recipes; }
+
+# Tells whether PyPI answers.
+has_pypi() {
+  python3 -m venv "$root/build/pypi" && "$root/build/pypi/bin/pip" download --quiet --no-deps --dest "$root/build/pypi" build
+}
+
+ways_by_pypi() {
+  if ! has_pypi; then
+    say "left out: PyPI cannot be reached"
+    return
+  fi
+  "$root/scripts/check_ways.sh" "$1"
+}
+
+ways-wheel() { ways_by_pypi wheel; }
+
+ways-conan() { ways_by_pypi conan; }
 
 core() {
   MSSTREAM_BUILD_PRESET=host "$root/scripts/test.sh" --show-only >/dev/null
@@ -228,8 +250,8 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load consumer core fuzz sklearn python stress captures collectives parquet mpi page hta
-  cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
+parts=(headers tidy asan tsan load consumer ways ways-wheel ways-conan core fuzz sklearn python stress captures
+  collectives parquet mpi page hta cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in

@@ -4,6 +4,7 @@
 #include <source_location>
 
 #ifndef __cpp_lib_source_location
+#define MSSTREAM_SOURCE_LOCATION 1
 /// A replacement for std::source_location, since clang-tidy 14 finds nothing in the
 /// <source_location> of g++ 12. Used for linting only, and never compiled into a program.
 namespace std {

@@ -15,6 +15,7 @@
 // Clang 14 lacks the builtin from which the header of g++ makes std::source_location, but has
 // builtins for its parts.
 #ifndef __cpp_lib_source_location
+#define MSSTREAM_SOURCE_LOCATION 1
 namespace std {
 struct source_location {
   static constexpr source_location current(char const* file = __builtin_FILE(),

@@ -9,6 +9,11 @@
 /// (comm/collectives.hpp, step/data_parallel.hpp, half_batches.hpp and sharded_tables.hpp), and the
 /// rooms for files and reports: data/, checkpoint/ and report/.
 
+#include <source_location>
+#if defined(__clang__) && !defined(__cpp_lib_source_location) && !defined(MSSTREAM_SOURCE_LOCATION)
+#error "clang 14 and 15 need: -include msstream/base/detail/source_location_of_clang_14.hpp"
+#endif
+
 #include <msstream/comm/communicator.hpp>
 #include <msstream/comm/world.hpp>
 #include <msstream/memory/device.hpp>

@@ -29,6 +29,10 @@ namespace {
 constexpr char kInjection[] = "CUDA_INJECTION64_PATH";
 constexpr char kNvtxInjection[] = "NVTX_INJECTION64_PATH";
 constexpr char kPreload[] = "LD_PRELOAD";
+#ifndef MSSTREAM_RECORDER_FROM_BIN
+#define MSSTREAM_RECORDER_FROM_BIN "../lib/msstream"
+#endif
+
 constexpr char kRecorderName[] = "libmsstream_overlap_record.so";
 
 /// Signals that are passed on. The terminal sends its own to the program as well.
@@ -57,16 +61,18 @@ fs::path find_recorder(fs::path const& chosen) {
   }
   std::error_code error;
   fs::path const here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (fs::path const& candidate :
-       {here / kRecorderName, here / "../lib" / kRecorderName, here / "../lib64" / kRecorderName}) {
-    if (fs::exists(candidate)) {
-      return fs::canonical(candidate);
+  fs::path const installed = here / MSSTREAM_RECORDER_FROM_BIN;
+  for (fs::path const& folder : {here, installed}) {
+    if (fs::exists(folder / kRecorderName)) {
+      return fs::canonical(folder / kRecorderName);
     }
   }
-  throw std::runtime_error(fmt::format(
-      "{} is neither in {} nor in ../lib: recording needs a build with CUDA (MSSTREAM_CUDA=ON)",
-      kRecorderName,
-      here.string()));
+  throw std::runtime_error(
+      fmt::format("{} is neither in {} nor in {}: recording needs a build with CUDA "
+                  "(MSSTREAM_CUDA=ON) or with the headers of CUPTI",
+                  kRecorderName,
+                  here.string(),
+                  installed.lexically_normal().string()));
 }
 
 void check(RunOptions const& options) {

@@ -30,8 +30,10 @@ extern template class detail::BackendOf<Cuda>;
 namespace detail {
 
 /// Makes the runtime of a device, and the backend that owns it. If the environment variable
-/// MSSTREAM_CHECK is 1, a checking runtime takes the place of Host or Cuda.
-template <Runtime R>
+/// MSSTREAM_CHECK is 1, a checking runtime takes the place of Host or Cuda. `R` is a Runtime; the
+/// concept is not named because clang 18 and g++ 14 write it into the symbol and older compilers do
+/// not, so that programs of the former could not link a library built by the latter.
+template <class R>
 [[nodiscard]] std::shared_ptr<Backend> make_backend_of_device(typename R::Options const& options) {
   return make_backend<R>(options);
 }

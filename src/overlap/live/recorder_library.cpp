@@ -12,7 +12,7 @@
 
 #ifndef MSSTREAM_BUILD_FOLDER
 #define MSSTREAM_BUILD_FOLDER ""
-#define MSSTREAM_INSTALL_FOLDER ""
+#define MSSTREAM_RECORDER_FOLDER ""
 #endif
 
 namespace msstream::overlap {
@@ -40,7 +40,7 @@ std::vector<fs::path> candidates() {
   }
   std::error_code error;
   fs::path const here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (char const* const folder : {".", "../lib", "../lib64"}) {
+  for (char const* const folder : {".", "../lib/msstream", "../lib64/msstream"}) {
     files.push_back(here / folder / kRecorderFile);
   }
   // The folder of a build is looked into by its own programs only: others may not trust it.
@@ -48,7 +48,7 @@ std::vector<fs::path> candidates() {
   if (!kBuild.empty() && here.string().starts_with(std::string(kBuild) + "/")) {
     files.push_back(fs::path(kBuild) / "tools/overlap" / kRecorderFile);
   }
-  if (constexpr std::string_view kInstalled = MSSTREAM_INSTALL_FOLDER; !kInstalled.empty()) {
+  if (constexpr std::string_view kInstalled = MSSTREAM_RECORDER_FOLDER; !kInstalled.empty()) {
     files.push_back(fs::path(kInstalled) / kRecorderFile);
   }
   return files;

@@ -14,8 +14,8 @@ struct RecorderLibrary {
   std::string why_not;  ///< why they are missing; otherwise empty
 
   /// Loads the library: the file that the variable MSSTREAM_OVERLAP_RECORDER names, or one beside
-  /// the program, in ../lib, in the folder of an installed msstream, or of the build that the
-  /// program belongs to. A loaded library stays.
+  /// the program, in ../lib/msstream, in the folder of an installed msstream, or of the build that
+  /// the program belongs to. A loaded library stays.
   [[nodiscard]] static RecorderLibrary load();
 };
 

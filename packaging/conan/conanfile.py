@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recipe for Conan 2: conan create packaging/conan."""
+
+import re
+from pathlib import Path
+
+from conan import ConanFile
+from conan.tools.build import check_min_cppstd
+from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
+from conan.tools.files import copy, load, rmdir
+from conan.tools.system.package_manager import Apt
+
+required_conan_version = ">=2.0"
+
+
+class MsstreamConan(ConanFile):
+    name = "msstream"
+    description = "Many small GPU operations, concurrently and safely"
+    license = "Apache-2.0"
+    topics = ("cuda", "streams", "recommender")
+    package_type = "static-library"
+    settings = "os", "arch", "compiler", "build_type"
+    # dependencies: whether fmt, Eigen and the others come from the system's packages or from Conan.
+    options = {"cuda": [True, False], "dependencies": ["system", "conan"], "fPIC": [True, False],
+               "tools": [True, False]}
+    default_options = {"cuda": False, "dependencies": "system", "fPIC": True, "tools": True}
+
+    def set_version(self):
+        # The recipe is in packaging/conan of the sources, whose version is the project's.
+        text = load(self, Path(self.recipe_folder, "..", "..", "CMakeLists.txt"))
+        self.version = re.search(r"project\(msstream VERSION ([0-9.]+)", text).group(1)
+
+    def export_sources(self):
+        root = Path(self.recipe_folder, "..", "..")
+        for folder in ("apps", "cmake", "include", "interop", "kernels", "packaging/deb", "src", "tools"):
+            copy(self, f"{folder}/*", root, self.export_sources_folder)
+        for file in ("CHANGELOG.md", "CMakeLists.txt", "LICENSE"):
+            copy(self, file, root, self.export_sources_folder)
+
+    def validate(self):
+        check_min_cppstd(self, 20)
+
+    def layout(self):
+        cmake_layout(self)
+
+    def system_requirements(self):
+        if self.options.dependencies == "system":
+            packages = ["libfmt-dev", "libeigen3-dev", "nlohmann-json3-dev", "rapidjson-dev", "zlib1g-dev"]
+            if self.options.tools:
+                packages += ["libcli11-dev", "libsqlite3-dev"]
+            Apt(self).install(packages, check=True)
+
+    def requirements(self):
+        if self.options.dependencies == "conan":
+            self.requires("fmt/[>=9 <12]", transitive_headers=True, transitive_libs=True)
+            self.requires("zlib/[>=1.2 <2]")
+            for reference in ("eigen/[>=3.4 <4]", "nlohmann_json/[>=3.9 <4]", "rapidjson/[*]"):
+                self.requires(reference, visible=False)
+            if self.options.tools:
+                self.requires("cli11/[>=2 <3]", visible=False)
+                self.requires("sqlite3/[>=3 <4]", visible=False)
+
+    def generate(self):
+        toolchain = CMakeToolchain(self)
+        toolchain.cache_variables.update({
+            "MSSTREAM_BUILD_EXAMPLES": False,
+            "MSSTREAM_BUILD_TESTS": False,
+            "MSSTREAM_BUILD_TOOLS": bool(self.options.tools),
+            "MSSTREAM_CUDA": bool(self.options.cuda),
+            "MSSTREAM_MPI": "OFF",
+            "MSSTREAM_NATIVE_ARCH": False,
+            "MSSTREAM_RECORDER_FOLDER": "",
+        })
+        toolchain.generate()
+        CMakeDeps(self).generate()
+
+    def build(self):
+        cmake = CMake(self)
+        cmake.configure()
+        cmake.build()
+
+    def package(self):
+        copy(self, "LICENSE", self.source_folder, Path(self.package_folder, "licenses"))
+        CMake(self).install()
+        rmdir(self, Path(self.package_folder, "lib", "pkgconfig"))  # Conan's PkgConfigDeps writes it
+
+    def package_info(self):
+        # CMake reads the project's own msstream-config.cmake, which knows the components; the rest
+        # is for the generators of other build systems.
+        self.cpp_info.set_property("cmake_find_mode", "none")
+        library = self.cpp_info.components["msstream"]
+        library.builddirs = ["lib/cmake/msstream"]
+        library.set_property("pkg_config_name", "msstream")
+        library.libs = ["msstream"]
+        library.defines = [f"MSSTREAM_CUDA={int(bool(self.options.cuda))}"]
+        library.system_libs = ["pthread"]
+        if self.options.cuda:
+            library.system_libs += ["cublasLt", "cudart", "dl"]
+        overlap = self.cpp_info.components["overlap"]
+        overlap.set_property("pkg_config_name", "msstream-overlap")
+        overlap.libs = ["msstream_overlap"]
+        overlap.requires = ["msstream"]
+        overlap.system_libs = ["dl"]
+        if self.options.dependencies == "conan":
+            library.requires = ["fmt::fmt"]
+            overlap.requires.append("zlib::zlib")
+        else:
+            library.system_libs.append("fmt")
+            overlap.system_libs.append("z")

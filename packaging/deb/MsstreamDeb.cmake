@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# Defines the Debian packages that `cpack -G DEB` makes of a build whose prefix is /usr:
+# libmsstream-dev for programmers, and msstream-tools. scripts/deb.sh configures such a build.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME msstream)
+set(CPACK_PACKAGE_VENDOR msstream)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL dev tools)
+set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/stage.cmake)
+set(CPACK_MSSTREAM_SOURCE_DIR ${PROJECT_SOURCE_DIR})
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(MSSTREAM_DEB_MAINTAINER "msstream maintainers <msstream@packages.invalid>" CACHE STRING
+  "Maintainer of the Debian packages, as in: Name <address>")
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${MSSTREAM_DEB_MAINTAINER}")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+# The packages of a build with CUDA replace those of the host runtime, and are called differently.
+set(deb_variant "")
+set(deb_runtime "It has the host runtime, which needs no GPU.")
+set(deb_other -cuda)
+if(MSSTREAM_CUDA)
+  set(deb_variant -cuda)
+  set(deb_runtime "It has the CUDA runtime and the host runtime. It needs the CUDA toolkit ${CUDAToolkit_VERSION_MAJOR}.")
+  set(deb_other "")
+endif()
+
+# A static library has no shlibs, so that the packages with what it calls are named: fmt of the major
+# version that it was compiled with, and zlib.
+set(CPACK_DEBIAN_DEV_PACKAGE_NAME libmsstream${deb_variant}-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(deb_depends "libstdc++-${CMAKE_CXX_COMPILER_VERSION}-dev")
+string(REGEX REPLACE "^([^0-9]*[0-9]+)[.0-9]*-dev$" "\\1-dev" deb_depends "${deb_depends}")
+string(APPEND deb_depends ", zlib1g-dev")
+if(NOT MSSTREAM_FMT_HEADER_ONLY AND fmt_VERSION)
+  string(REGEX MATCH "^[0-9]+" deb_fmt "${fmt_VERSION}")
+  math(EXPR deb_next_fmt "${deb_fmt} + 1")
+  string(APPEND deb_depends ", libfmt-dev (>= ${deb_fmt}), libfmt-dev (<< ${deb_next_fmt}~)")
+endif()
+if(TARGET msstream_mpi)
+  set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libopenmpi-dev")
+endif()
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${deb_depends}")
+set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "cmake (>= 3.25) | pkgconf")
+set(CPACK_DEBIAN_DEV_PACKAGE_CONFLICTS "libmsstream${deb_other}-dev")
+set(CPACK_COMPONENT_DEV_DESCRIPTION "With msstream you put a scope around a branch of a recommender model and issue
+operations. msstream adds the waits that are needed and no others, reuses
+memory across streams without races, and runs the backward pass on the streams
+of the forward pass. ${deb_runtime}
+.
+This package has the headers, the static libraries, and the files that CMake
+and pkg-config read.")
+
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME msstream${deb_variant}-tools)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "python3")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_CONFLICTS "msstream${deb_other}-tools")
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION "This package has msstream-overlap, which says why the streams of a CUDA program
+did not overlap, msstream-doctor, which says what a computer can do for
+msstream, and msstream-memory, which draws the use of an allocator's memory.")
+include(CPack)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# CPack runs this script after it has installed the files of each package into a folder of its own.
+# Adds what Debian asks of a package: copyright, changelogs, compressed manual pages.
+find_program(GZIP gzip REQUIRED)
+set(source "${CPACK_MSSTREAM_SOURCE_DIR}")
+set(version "${CPACK_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
+# Set the variable SOURCE_DATE_EPOCH for a date other than now.
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+
+set(readable OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+
+function(compress file)
+  execute_process(COMMAND "${GZIP}" -9nf "${file}" COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+foreach(component dev tools)
+  string(TOUPPER ${component} upper)
+  set(package ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
+  set(usr "${CPACK_TEMPORARY_DIRECTORY}/${component}/usr")
+  if(NOT IS_DIRECTORY "${usr}")
+    continue()
+  endif()
+  set(documents "${usr}/share/doc/${package}")
+  file(COPY "${source}/packaging/deb/copyright" DESTINATION "${documents}" FILE_PERMISSIONS ${readable})
+  configure_file("${source}/packaging/deb/lintian-overrides.in" "${usr}/share/lintian/overrides/${package}" @ONLY
+    FILE_PERMISSIONS ${readable})
+  configure_file("${source}/packaging/deb/changelog.in" "${documents}/changelog.Debian" @ONLY FILE_PERMISSIONS ${readable})
+  configure_file("${source}/CHANGELOG.md" "${documents}/changelog" COPYONLY FILE_PERMISSIONS ${readable})
+  compress("${documents}/changelog.Debian")
+  compress("${documents}/changelog")
+  file(GLOB pages "${usr}/share/man/man1/*.1")
+  foreach(page IN LISTS pages)
+    compress("${page}")
+  endforeach()
+endforeach()

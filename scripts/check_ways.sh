@@ -1,0 +1,295 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Checks the ways to get msstream into a project; see scripts/check_ways.sh --help.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+  cat <<'END_OF_USAGE'
+scripts/check_ways.sh [WAY…]
+
+Builds a user's project by each of the named ways of docs/install.md, all of them unless some are named, and prints how
+long each took. Work goes to build/ways. Packages of Debian and PyPI that are missing are installed. Ways:
+
+  archive  the release archive: equal bytes from two runs, its bill of materials, the sources read-only, FetchContent
+  prefix   cmake --install, moved afterwards; find_package with versions and components; pkg-config; DESTDIR; uninstall
+  deb      the Debian packages: lintian, install, use, upgrade, remove (as root; otherwise extracted and used)
+  recipes  the recipes of vcpkg and Spack, which cannot be run without their registries: their syntax and versions
+  wheel    the wheel: twine, pip install, a project by CMake, pkg-config and scikit-build-core, the tools
+  conan    the Conan package with its test_package, built from the sources
+END_OF_USAGE
+}
+
+work=$root/build/ways
+version=$(sed -n 's/^project(msstream VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+# The oldest clang that compiles msstream, and one that writes concepts into symbols, unlike g++ 12.
+compilers=(clang-14 clang-19)
+
+# Prints a line and fails unless a condition of `test` holds: expect "what" CONDITION…
+expect() {
+  local what=$1
+  shift
+  test "$@" || die "expected: $what (test $*)"
+}
+
+# Prints how long a command took: timed "what" COMMAND…
+timed() {
+  local what=$1 started=${EPOCHREALTIME/./} us
+  shift
+  quietly "$@" || die "$what: failed: $*"
+  us=$((${EPOCHREALTIME/./} - started))
+  printf '%-58s %3d.%d s\n' "$what" $((us / 1000000)) $((us / 100000 % 10))
+}
+
+# Makes a user's project in a folder whose name has a space, and prints it.
+user_project() {
+  local folder="$work/$1 project"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  cp "$root"/tests/ways/user/CMakeLists.txt "$root/examples/quickstart/quickstart.cpp" \
+    "$root/tests/consumer_install/overlap.cpp" "$folder"
+  printf '%s\n' "$folder"
+}
+
+# Configures, builds and runs the quickstart: use_by_cmake PROJECT [CMake option…].
+use_by_cmake() {
+  local project=$1
+  shift
+  rm -rf "$project/build"
+  cmake -G Ninja -S "$project" -B "$project/build" -D CMAKE_BUILD_TYPE=Release "$@" &&
+    cmake --build "$project/build" &&
+    "$project/build/quickstart"
+}
+
+# Compiles and runs the quickstart with one command: use_by_pkg_config PROJECT COMPILER.
+use_by_pkg_config() {
+  local flags
+  flags=$(pkg-config --cflags --libs msstream) &&
+    eval "$2 -O2 \"\$1/quickstart.cpp\" -o \"\$1/by_pkg_config\" $flags" &&
+    "$1/by_pkg_config"
+}
+
+archive() {
+  local one=$work/release two="$work/release again" sources="$work/read only" project="$work/fetch content" hash
+  rm -rf "$one" "$two" "$project"
+  [ ! -d "$sources" ] || chmod -R u+w "$sources"
+  rm -rf "$sources"
+  "$root/scripts/release.sh" "$one" >"$work/archive"
+  (umask 077 && TZ=Asia/Tokyo LC_ALL=C "$root/scripts/release.sh" "$two" >/dev/null)
+  diff -r "$one" "$two" || die "two runs of scripts/release.sh gave different bytes"
+  (cd "$one" && sha256sum --quiet --check ./*.sha256)
+  hash=$(cut -d ' ' -f 1 "$one/msstream-$version.tar.gz.sha256")
+
+  python3 -m venv "$work/environment"
+  if quietly "$work/environment/bin/pip" install spdx-tools; then
+    timed "bill of materials checked by spdx-tools" "$work/environment/bin/pyspdxtools" \
+      -i "$one/msstream-$version.spdx.json"
+  else
+    say "the bill of materials is not checked: spdx-tools cannot be installed from PyPI"
+  fi
+
+  # A build of sources that cannot be written, by a user who is not root.
+  mkdir -p "$sources"
+  tar -xzf "$one/msstream-$version.tar.gz" -C "$sources"
+  chmod -R a-w "$sources"
+  local user=()
+  rm -rf "$work/of read only" && mkdir "$work/of read only"
+  if [ "$(id -u)" = 0 ]; then
+    user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    chmod a+rwx "$work/of read only"
+    "${user[@]}" test -r "$sources/msstream-$version/CMakeLists.txt" || user=()
+  fi
+  timed "read-only sources: configured" "${user[@]}" cmake -G Ninja -S "$sources/msstream-$version" \
+    -B "$work/of read only" -D MSSTREAM_BUILD_EXAMPLES=OFF -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_UNITY_BUILD=OFF
+  timed "read-only sources: a file compiled" "${user[@]}" cmake --build "$work/of read only" \
+    --target src/CMakeFiles/msstream_common.dir/base/shape.cpp.o
+  expect "no file written into the sources" -z "$(find "$sources" -newer "$work/of read only/CMakeCache.txt" -print -quit)"
+
+  cp -r "$root/tests/ways/fetch_content" "$project"
+  timed "FetchContent, parent with its own fmt: configured" cmake -G Ninja -S "$project" -B "$project/build" \
+    -D CMAKE_BUILD_TYPE=Release -D ARCHIVE="$one/msstream-$version.tar.gz" -D HASH="$hash"
+  timed "FetchContent: quickstart compiled" cmake --build "$project/build" --target compiles
+}
+
+# Builds what the ways deb and prefix share.
+library() {
+  [ -n "${library_is_built:-}" ] || timed "library and Debian packages built from nothing" "$root/scripts/deb.sh"
+  library_is_built=1
+}
+
+prefix() {
+  local first="$work/first prefix" moved="$work/moved prefix" project components=(host overlap) file
+  library
+  project=$(user_project prefix)
+  rm -rf "$first" "$moved" "$work/stage"
+  timed "cmake --install" cmake --install "$root/build/deb" --prefix "$first"
+  mv "$first" "$moved"
+  timed "find_package in a moved prefix: quickstart" use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$moved"
+  quietly use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$moved" -D WITH_OVERLAP=ON -D AS_SHARED_LIBRARY=ON
+  quietly "$project/build/overlap"
+  timed "find_package in a parent with its own fmt: quickstart" use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$moved" \
+    -D OWN_FMT=ON
+  expect "no path of the first prefix in the installed files" -z "$(grep -rlF "$first" "$moved" || true)"
+  expect "no path of the sources in the package files" -z \
+    "$(grep -rlF "$root" "$moved"/lib/*/cmake "$moved"/lib/*/pkgconfig "$moved"/include || true)"
+
+  [ ! -e "$(find "$moved" -name libmsstream_mpi.a)" ] || components+=(mpi)
+  timed "find_package: versions and components" cmake -G Ninja -S "$root/tests/ways/components" \
+    -B "$work/components" --fresh -D CMAKE_PREFIX_PATH="$moved" \
+    -D EXPECTED_COMPONENTS="$(IFS=';' && printf '%s' "${components[*]}")"
+
+  file=$(find "$moved" -name msstream.pc)
+  export PKG_CONFIG_PATH=${file%/*}
+  timed "g++ and pkg-config in a moved prefix: quickstart" use_by_pkg_config "$project" g++
+  expect "the version of the project from pkg-config" "$(pkg-config --modversion msstream)" = "$version"
+  quietly eval "g++ \"\$project/overlap.cpp\" -o \"\$project/overlap\" $(pkg-config --cflags --libs msstream-overlap)"
+  quietly "$project/overlap"
+  unset PKG_CONFIG_PATH
+
+  install_missing "${compilers[@]}" || die "install what is missing, then run this again: $advice"
+  local compiler
+  for compiler in "${compilers[@]/clang/clang++}"; do
+    timed "find_package with $compiler: quickstart" use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$moved" \
+      -D CMAKE_CXX_COMPILER="$compiler"
+  done
+
+  DESTDIR=$work/stage quietly cmake --install "$root/build/deb" --prefix /opt/msstream
+  expect "DESTDIR holds the prefix" -f "$work/stage/opt/msstream/include/msstream/msstream.hpp"
+  touch "$work/stage/opt/msstream/include/of_another_project.hpp"
+  DESTDIR=$work/stage quietly cmake --build "$root/build/deb" --target uninstall
+  expect "uninstall leaves the file of another project, and nothing else" \
+    "$(find "$work/stage" -type f)" = "$work/stage/opt/msstream/include/of_another_project.hpp"
+  expect "uninstall removes the folders of msstream" -z "$(find "$work/stage" -path '*/msstream/*' -name 'msstream*')"
+}
+
+# Removes the Debian packages, whatever happens.
+remove_packages() { dpkg --purge msstream-tools libmsstream-dev >/dev/null 2>&1 || true; }
+
+deb() {
+  local packages project flags package
+  library
+  install_missing lintian pkgconf || die "install what is missing, then run this again: $advice"
+  packages=("$root"/build/deb/*.deb)
+  expect "two packages" "${#packages[@]}" = 2
+  timed "lintian" lintian --no-tag-display-limit --fail-on error,warning "${packages[@]}"
+  project=$(user_project deb)
+  if [ "$(id -u)" != 0 ] || dpkg-query -W libmsstream-dev >/dev/null 2>&1; then
+    say "the packages are extracted and not installed: that needs root, and none of them installed before"
+    rm -rf "$work/extracted"
+    for package in "${packages[@]}"; do dpkg-deb -x "$package" "$work/extracted"; done
+    timed "extracted packages: quickstart" use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$work/extracted/usr"
+    return
+  fi
+  # shellcheck disable=SC2064  # expands the name now
+  trap remove_packages EXIT
+  timed "apt-get install of the packages" apt-get install -y --no-install-recommends "${packages[@]}"
+  timed "packages installed: quickstart by find_package" use_by_cmake "$project"
+  timed "packages installed: quickstart by pkg-config" use_by_pkg_config "$project" g++
+  quietly msstream-overlap --help
+  quietly msstream-memory --help
+  quietly msstream-doctor --quick
+  local tool option
+  for tool in "msstream-overlap" "msstream-overlap run" "msstream-memory" "msstream-doctor"; do
+    for option in $($tool --help | grep -oE '^ +(-h, ?)?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+      expect "the manual page of ${tool%% *} has $option" -n "$(zcat "/usr/share/man/man1/${tool%% *}.1.gz" |
+        sed 's/\\-/-/g' | grep -F -- "$option" || true)"
+    done
+  done
+  # The next release of the packages, with the same content.
+  mkdir -p "$work/next"
+  (cd "$root/build/deb" && quietly cpack -G DEB -D CPACK_DEBIAN_PACKAGE_RELEASE=2 -B "$work/next")
+  timed "upgrade" dpkg -i "$work"/next/*.deb
+  expect "the next release installed" "$(dpkg-query -W -f '${Version}' libmsstream-dev)" = "$version-2"
+  quietly "$project/build/quickstart"
+  dpkg -L libmsstream-dev msstream-tools | sort -u | grep -i msstream >"$work/installed"
+  timed "remove" dpkg --purge msstream-tools libmsstream-dev
+  trap - EXIT
+  while read -r package; do
+    expect "nothing left of the packages" ! -e "$package"
+  done <"$work/installed"
+}
+
+recipes() {
+  python3 -c "import ast, sys; [ast.parse(open(file).read()) for file in sys.argv[1:]]" \
+    "$root"/packaging/{spack/packages/msstream/package.py,conan/conanfile.py,conan/test_package/conanfile.py}
+  expect "the version of the project in the port of vcpkg" "$version" = \
+    "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$root/packaging/vcpkg/msstream/vcpkg.json")"
+  expect "the version of the project in the package of Spack" "$version" = \
+    "$(sed -n 's/^    version("\(.*\)")$/\1/p' "$root/packaging/spack/packages/msstream/package.py")"
+}
+
+wheel() {
+  local file project environment=$work/user_environment folder
+  timed "wheel built from nothing" "$root/scripts/wheel.sh"
+  file=$(ls "$root"/build/wheel/dist/msstream-"$version"-*.whl)
+  python3 -m venv "$work/environment"
+  quietly "$work/environment/bin/pip" install twine
+  timed "twine check" "$work/environment/bin/twine" check --strict "$file"
+
+  project=$(user_project wheel)
+  rm -rf "$environment"
+  timed "python -m venv" python3 -m venv "$environment"
+  timed "pip install" "$environment/bin/pip" install --no-index "$file"
+  timed "wheel installed: quickstart by CMake" use_by_cmake "$project" \
+    -D msstream_DIR="$("$environment/bin/python" -m msstream --cmake-dir)"
+  # The wheel needs no fmt, and can be linked into shared libraries.
+  quietly use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$("$environment/bin/python" -m msstream --prefix)" \
+    -D CMAKE_DISABLE_FIND_PACKAGE_fmt=ON -D WITH_OVERLAP=ON -D AS_SHARED_LIBRARY=ON
+  quietly "$project/build/overlap"
+  PKG_CONFIG_PATH=$("$environment/bin/python" -m msstream --pkgconfig-dir) \
+    timed "wheel installed: quickstart by pkg-config" use_by_pkg_config "$project" g++
+  expect "the version of the project in the wheel" "$("$environment/bin/python" -m msstream --version)" = "$version"
+  quietly "$environment/bin/msstream-overlap" --list-causes
+  quietly "$environment/bin/msstream-memory" --help
+  quietly "$environment/bin/msstream-doctor" --quick
+
+  folder="$work/scikit project"
+  rm -rf "$folder"
+  cp -r "$root/tests/ways/scikit" "$folder"
+  cp "$root/examples/quickstart/quickstart.cpp" "$folder"
+  quietly "$environment/bin/pip" install scikit-build-core
+  timed "wheel installed: a project of scikit-build-core" "$environment/bin/pip" install --no-build-isolation "$folder"
+  quietly "$environment/bin/python" -c "import ctypes, glob, sysconfig
+[library] = glob.glob(sysconfig.get_path('platlib') + '/msstream_user/libquickstart.so')
+assert ctypes.CDLL(library).main() == 0"
+  timed "pip uninstall" "$environment/bin/pip" uninstall -y msstream
+  expect "nothing left of the wheel" -z "$(find "$environment" -name 'msstream-overlap' -o -name 'msstream.hpp')"
+}
+
+conan() {
+  install_missing "${build_packages[@]}" "${example_packages[@]}" rapidjson-dev libsqlite3-dev ||
+    die "install what is missing, then run this again: $advice"
+  python3 -m venv "$work/environment"
+  quietly "$work/environment/bin/pip" install conan
+  rm -rf "$work"/conan*
+  export CONAN_HOME="$work/conan home"
+  quietly "$work/environment/bin/conan" profile detect
+  timed "conan create, with test_package" "$work/environment/bin/conan" create "$root/packaging/conan" \
+    -s compiler.cppstd=20 -c tools.cmake.cmaketoolchain:generator=Ninja --no-remote \
+    -c "tools.cmake.cmaketoolchain:extra_variables={'CMAKE_UNITY_BUILD_BATCH_SIZE': '0'}" \
+    -c "tools.cmake.cmake_layout:test_folder=$work/conan test"
+  # A project of a user that has no CMake, by the files for pkg-config that Conan writes.
+  mkdir -p "$work/conan user"
+  printf '[requires]\nmsstream/%s\n[generators]\nPkgConfigDeps\n' "$version" >"$work/conan user/conanfile.txt"
+  quietly "$work/environment/bin/conan" install "$work/conan user" -s compiler.cppstd=20 --no-remote \
+    --output-folder "$work/conan user"
+  PKG_CONFIG_PATH=$work/conan\ user timed "Conan package: quickstart by pkg-config" \
+    use_by_pkg_config "$(user_project conan)" "g++ -std=c++20"
+}
+
+ways=(archive prefix deb recipes wheel conan)
+chosen=()
+for argument in "$@"; do
+  case $argument in
+    --help | -h) usage && exit ;;
+    archive | prefix | deb | recipes | wheel | conan) chosen+=("$argument") ;;
+    *) die "no way $argument, only: ${ways[*]}" ;;
+  esac
+done
+[ "${#chosen[@]}" != 0 ] || chosen=("${ways[@]}")
+mkdir -p "$work"
+for way in "${chosen[@]}"; do
+  say "$way"
+  "$way"
+done

@@ -10,6 +10,9 @@ endif()
 install(TARGETS msstream msstream_overlap EXPORT msstream-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+# What makes gdb show the library's objects: `source <prefix>/share/msstream/gdb/msstream_gdb.py`.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/gdb DESTINATION ${CMAKE_INSTALL_DATADIR}/msstream
+        FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 if(TARGET msstream_mpi)
   # An export of its own: the package is usable without MPI.
   install(TARGETS msstream_mpi EXPORT msstream-mpi-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -28,6 +28,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
   mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
   page     the page of msstream-overlap in headless Chromium; left out without the package chromium
+  gdb      gdb's printers on programs with and without optimisation; left out if gdb cannot be installed
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
 
@@ -186,6 +187,17 @@ page() {
   python3 -B "$root/tests/overlap/show/page_test.py" "$pages"/*.html
 }
 
+gdb() {
+  preset=host
+  install_missing gdb || {
+    say "left out: $advice does not work"
+    return
+  }
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build gdb_objects_O0 gdb_objects_O2
+  python3 -B "$root/tests/gdb/printers_test.py" "$root"/build/host/tests/gdb_objects_O[02]
+}
+
 # HTA 0.5.0 stops at short recordings with pandas 3.
 hta() {
   local folder=$root/build/hta traces=("${MSSTREAM_TEST_DATA:-$root/data}"/traces/kineto/*.json.gz) parts
@@ -222,12 +234,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load consumer core fuzz sklearn python stress captures collectives parquet mpi page hta gpu)
+parts=(headers tidy asan tsan load consumer core fuzz sklearn python stress captures collectives parquet mpi page gdb hta gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | stress | captures | collectives | parquet | mpi | page | hta | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | stress | captures | collectives | parquet | mpi | page | gdb | hta | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

@@ -27,7 +27,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   collectives  100,000 random programs of collectives on 2 to 8 ranks, which must report no failure; half an hour on two busy cores
   parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
   mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
-  page     the page of msstream-overlap in headless Chromium; left out without the package chromium
+  page     the pages of msstream-overlap and of --dashboard in headless Chromium; left out without the package chromium
   gdb      gdb's printers on programs with and without optimisation; left out if gdb cannot be installed
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
@@ -176,7 +176,11 @@ page() {
   fi
   choose_preset
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
-  build test_overlap msstream-overlap
+  build test_overlap msstream-overlap test_dashboard train_ple train_rerank
+  python3 -B "$root/tests/dashboard/page_test.py" "$root/build/$preset/tests/test_dashboard"
+  python3 -B "$root/tests/dashboard/program_test.py" \
+    train_ple="$root/build/$preset/examples/train_ple/train_ple" \
+    train_rerank="$root/build/$preset/examples/train_rerank/train_rerank"
   mkdir -p "$pages"
   MSSTREAM_TEST_PAGES=$pages "$root/build/$preset/tests/test_overlap" --gtest_filter='OverlapPage.*' --gtest_brief=1
   # Recordings of other programs, where there are any.

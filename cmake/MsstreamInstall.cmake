@@ -19,6 +19,9 @@ set(msstream_nccl_folder "")
 if(nccl IN_LIST msstream_components)
   cmake_path(GET MSSTREAM_NCCL_LIBRARY PARENT_PATH msstream_nccl_folder)
 endif()
+# What makes gdb show the library's objects: `source <prefix>/share/msstream/gdb/msstream_gdb.py`.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/gdb DESTINATION ${CMAKE_INSTALL_DATADIR}/msstream COMPONENT dev
+        FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 if(TARGET msstream_mpi)
   # An export of its own: the package is usable without MPI.
   install(TARGETS msstream_mpi EXPORT msstream-mpi-targets

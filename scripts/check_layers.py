@@ -83,7 +83,9 @@ MOST_FILES = 40
 APPS = {
     "cli": ("options, reports, progress, and the files that a program writes", ()),
     "datasets": ("data sets of the examples: their formats, generators, rows in memory", ()),
-    "training": ("the driver of a training: batches on the device, steps, metrics, stream groups", ("cli", "datasets")),
+    "dashboard": ("what --dashboard shows, as bounded curves and as JSON; its page, and the server", ()),
+    "training": ("the driver of a training: batches on the device, steps, metrics, stream groups",
+                 ("cli", "datasets", "dashboard")),
     "load": ("the load generator: queries for an inference pool, and their measures", ("cli", "datasets")),
 }
 

@@ -9,6 +9,9 @@ export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
 
 build_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev nlohmann-json3-dev zlib1g-dev)
 example_packages=(libcli11-dev)
+# What programs can do without: --dashboard needs it. Installed before the first build, if that is
+# permitted.
+optional_packages=(libmicrohttpd-dev)
 test_packages=(libgtest-dev libgmock-dev libdlpack-dev rapidjson-dev libsqlite3-dev)
 # The presets asan, tsan and fuzz compile with clang 14, which takes half the time of g++ with
 # sanitizers.
@@ -87,6 +90,9 @@ configure() {
       install_missing "${clang_packages[@]}" || die "install what is missing, then run this again: $advice"
       ;;
   esac
+  if [ ! -e "$root/build/$preset/CMakeCache.txt" ]; then
+    install_missing "${optional_packages[@]}" || say "no --dashboard: $advice"
+  fi
   # Joining all sources of a target takes the least time in total, but would leave processors idle
   # on a machine with more than four.
   [ "$(nproc)" -gt 4 ] || batch=0

@@ -29,7 +29,8 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   collectives  100,000 random programs of collectives on 2 to 8 ranks, which must report no failure; half an hour on two busy cores
   parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
   mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
-  page     the page of msstream-overlap in headless Chromium; left out without the package chromium
+  page     the pages of msstream-overlap and of --dashboard in headless Chromium; left out without the package chromium
+  gdb      gdb's printers on programs with and without optimisation; left out if gdb cannot be installed
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
   cuda12   the host's code with the headers of CUDA 12.4, of PyPI
   sm75     the kernels for GPUs of compute capability 7.5, with the newest nvcc of PyPI; so also sm80, sm86, sm89, sm90,
@@ -199,7 +200,11 @@ page() {
   fi
   choose_preset
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
-  build test_overlap msstream-overlap
+  build test_overlap msstream-overlap test_dashboard train_ple train_rerank
+  python3 -B "$root/tests/dashboard/page_test.py" "$root/build/$preset/tests/test_dashboard"
+  python3 -B "$root/tests/dashboard/program_test.py" \
+    train_ple="$root/build/$preset/examples/train_ple/train_ple" \
+    train_rerank="$root/build/$preset/examples/train_rerank/train_rerank"
   mkdir -p "$pages"
   MSSTREAM_TEST_PAGES=$pages "$root/build/$preset/tests/test_overlap" --gtest_filter='OverlapPage.*' --gtest_brief=1
   # Recordings of other programs, where there are any.
@@ -208,6 +213,17 @@ page() {
     "$root/build/$preset/tools/overlap/msstream-overlap" "$file" --quiet --html "$pages/$(basename "$file").html" || true
   done
   python3 -B "$root/tests/overlap/show/page_test.py" "$pages"/*.html
+}
+
+gdb() {
+  preset=host
+  install_missing gdb || {
+    say "left out: $advice does not work"
+    return
+  }
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build gdb_objects_O0 gdb_objects_O2
+  python3 -B "$root/tests/gdb/printers_test.py" "$root"/build/host/tests/gdb_objects_O[02]
 }
 
 # HTA 0.5.0 stops at short recordings with pandas 3.
@@ -251,7 +267,7 @@ gpu() {
 }
 
 parts=(headers tidy asan tsan load consumer ways ways-wheel ways-conan core fuzz sklearn python stress captures
-  collectives parquet mpi page hta cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
+  collectives parquet mpi page gdb hta cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in

@@ -17,7 +17,7 @@ namespace msstream::cli {
 struct Options::Entry {
   Description description;
   Assign assign;
-  bool is_flag;
+  Kind kind;
   std::string group;
   std::string variable;
   bool required = false;
@@ -30,10 +30,11 @@ struct Options::Entry {
   }
 
   [[nodiscard]] std::string help() const {
-    std::string const initial =
-        required
-            ? "required"
-            : fmt::format("default {}", description.initial.empty() ? "none" : description.initial);
+    auto const& shown = description.initial;
+    std::string const initial = required                       ? "required"
+                                : kind == Kind::optional_value ? shown
+                                : shown.empty()                ? "default none"
+                                                               : "default " + shown;
     return fmt::format(
         "{}\n[{}; {}; {}]", description.purpose, description.accepts, initial, variable);
   }
@@ -146,7 +147,7 @@ void Options::add_flag(std::string const& name, bool& target, std::string const&
   add_value(
       {name, purpose, "true or false (1 or 0, yes or no, on or off)", fmt::format("{}", target)},
       assigner(target, parse_flag),
-      true);
+      Kind::flag);
 }
 
 void Options::add_arguments(std::string const& name,
@@ -166,11 +167,11 @@ void Options::know_variables(std::initializer_list<std::string_view> names) {
   other_variables_.insert(other_variables_.end(), names.begin(), names.end());
 }
 
-void Options::add_value(Description description, Assign assign, bool is_flag) {
+void Options::add_value(Description description, Assign assign, Kind kind) {
   require(description.name.starts_with("--"), "options: {} lacks its dashes", description.name);
   std::string variable = variable_of(description.name);
   entries_.push_back(std::make_unique<Entry>(
-      Entry{std::move(description), std::move(assign), is_flag, group_, std::move(variable)}));
+      Entry{std::move(description), std::move(assign), kind, group_, std::move(variable)}));
 }
 
 void Options::parse(Arguments const& arguments, std::ostream& warnings) {
@@ -184,10 +185,16 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
   std::vector<std::string_view> names{"--help"};
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     auto const& entry = *entries_[i];
-    auto* option = entry.is_flag ? app.add_flag(entry.description.name, given[i], entry.help())
-                                 : app.add_option(entry.description.name, given[i], entry.help());
+    bool const is_flag = entry.kind == Kind::flag;
+    auto* option = is_flag ? app.add_flag(entry.description.name, given[i], entry.help())
+                           : app.add_option(entry.description.name, given[i], entry.help());
+    if (entry.kind == Kind::optional_value) {
+      option->expected(0, 1);
+    }
     option->group(entry.group)
-        ->option_text(entry.is_flag ? " " : "VALUE")
+        ->option_text(is_flag                              ? " "
+                      : entry.kind == Kind::optional_value ? "[VALUE]"
+                                                           : "VALUE")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     parsed.push_back(option);
     names.emplace_back(entry.description.name);

@@ -5,12 +5,14 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <initializer_list>
 #include <iosfwd>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -70,6 +72,22 @@ class Options {
   void add(std::string const& name, T& target, std::string const& purpose, Range<T> range = {}) {
     add_value({name, purpose, describe_range(range), fmt::format("{}", target)},
               assigner(target, [range](std::string_view v) { return parse_option<T>(v, range); }));
+  }
+  /// Adds an option whose number may be left out: `--name` alone stores `without`. The target is
+  /// empty if the option is not given.
+  template <NumberOption T>
+  void add_optional(std::string const& name,
+                    std::optional<T>& target,
+                    T without,
+                    std::string const& purpose,
+                    Range<T> range = {}) {
+    add_value(
+        {name, purpose, describe_range(range), fmt::format("{}, if it has no value", without)},
+        [&target, without, range](std::string_view value) {
+          target = value.empty() ? without : parse_option<T>(value, range);
+          return target.has_value();
+        },
+        Kind::optional_value);
   }
   /// Adds an option with a list of numbers, such as `--layers 256,128`.
   template <NumberOption T>
@@ -155,7 +173,8 @@ class Options {
       return parsed.has_value();
     };
   }
-  void add_value(Description description, Assign assign, bool is_flag = false);
+  enum class Kind : std::uint8_t { value, optional_value, flag };
+  void add_value(Description description, Assign assign, Kind kind = Kind::value);
   /// Returns a message for a missing value, with what the option accepts, from CLI11's message
   /// "--name: 1 required …".
   [[nodiscard]] std::string missing_value(std::string const& message) const;

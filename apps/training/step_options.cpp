@@ -26,6 +26,7 @@ bool is_trace_name(std::filesystem::path const& path) {
 
 void StepOptions::silence() {
   quiet = true;
+  dashboard = nullptr;
   for (auto* const path : {&report, &trace, &overlap}) {
     path->clear();
   }
@@ -87,6 +88,7 @@ void add_options(cli::Options& options, StepOptions& chosen) {
               "a path that ends with .json, .dot or .svg");
   options.add("--trace", chosen.trace, "one training step as trace JSON for Perfetto", "a path");
   cli::add_overlap_option(options, chosen.overlap, "three steps");
+  add_options(options, static_cast<DashboardOption&>(chosen));
   options.add_flag("--quiet", chosen.quiet, "no progress");
   cli::know_library_variables(options);
 }

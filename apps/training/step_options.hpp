@@ -3,6 +3,7 @@
 
 #include "cli/outputs.hpp"
 #include "cli/stream_options.hpp"
+#include "training/dashboard_option.hpp"
 #include "training/rank_options.hpp"
 #include "training/step_setting.hpp"
 #include "training/update_options.hpp"
@@ -21,7 +22,7 @@
 namespace msstream::training {
 
 /// The options that all programs share that train a model step by step, with their defaults.
-struct StepOptions : cli::StreamOptions, UpdateOptions {
+struct StepOptions : cli::StreamOptions, UpdateOptions, DashboardOption {
   bool tf32 = false;
   bool capture = false;
   std::string assignment;  ///< path of an assignment of stream groups, or `auto`

@@ -4,6 +4,7 @@
 #include "cli/outputs.hpp"
 #include "cli/overlap_option.hpp"
 #include "training/choose_groups.hpp"
+#include "training/dashboard_feed.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/step_options.hpp"
 #include "training/step_report.hpp"
@@ -51,6 +52,7 @@ class StepRun {
       : options_(options),
         assignment_(prepare(build)),
         training_(options.setting(), options.rule(), build, assignment_, rank),
+        feed_(options.board()),
         style_(report::ProgressLine::Style::of_stderr(options.quiet)),
         last_step_(last_step),
         timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)),
@@ -60,6 +62,8 @@ class StepRun {
   }
 
   [[nodiscard]] Training& training() noexcept { return training_; }
+  /// Returns what writes to the dashboard, for metrics.
+  [[nodiscard]] DashboardFeed<R>& feed() noexcept { return feed_; }
   /// Returns the losses of those steps whose losses the host has read.
   [[nodiscard]] std::vector<float> const& losses() const noexcept { return measured_.losses; }
 
@@ -68,6 +72,8 @@ class StepRun {
   /// is not finite.
   template <class Feed>
   void train(std::int64_t steps, std::int64_t rows_a_step, std::string title, Feed&& feed) {
+    rows_a_step_ = rows_a_step;
+    feed_.begin_part(title);
     report::ProgressLine progress(std::move(title), steps * rows_a_step, style_);
     arrived_.reset();
     auto const first = steps_done_;
@@ -172,14 +178,18 @@ class StepRun {
 
   void train_step() {
     bool const timed = !options_.trace.empty() && steps_done_ == timed_step_;
+    bool const shown = !timed && !is_reporting_ && feed_.wants_timeline();
     auto const& device = training_.device();
-    if (timed) {
+    if (timed || shown) {
       training_.synchronize();
       device.start_spans();
     }
     training_.step();
     if (timed) {
       cli::write_output("--trace", options_.trace, device.stop_spans().trace_json());
+    } else if (shown) {
+      feed_.note_timeline(steps_done_ + 1, device.stop_spans(), kStepsAhead);
+      arrived_.reset();  // the recorded step was slower than others
     }
     // Publishes the loss of the step before this one, so that reading it does not wait for later
     // steps. One step later, publish() does not have to wait for launch threads, either.
@@ -201,11 +211,13 @@ class StepRun {
   template <class TrainOne>
   void write_overlap(std::int64_t most, TrainOne const& train_one) {
     auto const steps = std::min(most, kReportedSteps);
+    is_reporting_ = true;
     auto const report =
         overlap_report(training_.device(),
                        train_one,
                        {.warm_up = most > steps ? 1 : 0, .steps = static_cast<int>(steps)});
     cli::attempt_output(cli::kOverlap, [&] { report.write(options_.overlap); });
+    is_reporting_ = false;
     arrived_.reset();  // the recorded steps were slower than others
   }
 
@@ -233,6 +245,7 @@ class StepRun {
       }
       arrived_ = now;
       measured_.losses.push_back(loss);
+      feed_.note_step(loss, rows_a_step_, training_.device());
       if (!std::isfinite(loss)) {
         throw std::runtime_error(
             fmt::format("training diverged: the loss of step {} is {}; try a smaller --lr than {}, "
@@ -252,7 +265,10 @@ class StepRun {
   StepMeasurements measured_;
   std::optional<StreamAssignment> assignment_;
   Training training_;
+  DashboardFeed<R> feed_;
   report::ProgressLine::Style style_;
+  std::int64_t rows_a_step_ = 0;
+  bool is_reporting_ = false;  ///< whether a report on overlap records the steps
   std::int64_t last_step_;
   std::int64_t timed_step_;
   std::int64_t reported_step_;  ///< the first one for the report on overlap

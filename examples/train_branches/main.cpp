@@ -45,6 +45,9 @@ BranchOptions parse_options(cli::Arguments const& arguments) {
                     chosen.width - 1,
                     chosen.width));
   }
+  training::open_dashboard(
+      chosen,
+      {.program = "train_branches", .what = training::placement_text(chosen), .unit = "rows"});
   return chosen;
 }
 

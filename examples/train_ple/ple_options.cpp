@@ -116,6 +116,13 @@ PleOptions parse_options(cli::Arguments const& arguments) {
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.parse(arguments, std::cerr);
   check(chosen);
+  training::open_dashboard(
+      chosen,
+      {.program = "train_ple",
+       .what = training::placement_text(chosen) + training::data_text(chosen.data),
+       .unit = "rows",
+       .ranks = chosen.ranks},
+      chosen.process.rank());
   return chosen.of_rank(chosen.process.rank());
 }
 

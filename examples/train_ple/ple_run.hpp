@@ -152,6 +152,13 @@ class PleTraining {
       }
     });
     result["tasks"] = test();
+    for (auto const& task : result["tasks"]) {
+      if (!task["test_auc"].is_null()) {
+        run_.feed().note_metric(
+            fmt::format("test AUC of {}", task["task"].template get<std::string>()),
+            task["test_auc"].template get<double>());
+      }
+    }
     print(result);
     return result;
   }

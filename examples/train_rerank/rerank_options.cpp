@@ -160,6 +160,13 @@ RerankOptions parse_options(cli::Arguments const& arguments) {
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.parse(arguments, std::cerr);
   check(chosen);
+  training::open_dashboard(
+      chosen,
+      {.program = "train_rerank",
+       .what = training::placement_text(chosen) + training::data_text(chosen.data),
+       .unit = "lists",
+       .ranks = chosen.ranks},
+      chosen.process.rank());
   return chosen.of_rank(chosen.process.rank());
 }
 

@@ -132,6 +132,9 @@ class RerankTraining {
       }
     });
     result.update(test());
+    if (!result["test_ndcg10"].is_null()) {
+      run_.feed().note_metric("test NDCG@10", result["test_ndcg10"].template get<double>());
+    }
     print(fmt::format("epoch {}", result["epoch"].template get<std::int64_t>()), result);
     return result;
   }

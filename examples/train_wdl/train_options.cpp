@@ -73,6 +73,7 @@ TrainOptions TrainOptions::of_rank(int rank) const {
   auto options = *this;
   if (rank != 0) {
     options.quiet = true;
+    options.dashboard = nullptr;
     for (auto* const path : {&options.report, &options.trace, &options.overlap}) {
       path->clear();
     }
@@ -155,10 +156,20 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
   options.add("--report", chosen.report, "losses, epochs, waits and memory as JSON", "a path");
   options.add("--trace", chosen.trace, "one training step as trace JSON for Perfetto", "a path");
   cli::add_overlap_option(options, chosen.overlap, "three steps");
+  training::add_options(options, static_cast<training::DashboardOption&>(chosen));
   options.add_flag("--quiet", chosen.quiet, "no progress");
   cli::know_library_variables(options);
   options.parse(arguments, std::cerr);
   check(chosen);
+  training::open_dashboard(chosen,
+                           {.program = "train_wdl",
+                            .what = fmt::format("{} stream groups; {} runtime{}",
+                                                chosen.stream_groups,
+                                                name_of(chosen.runtime),
+                                                training::data_text(chosen.data)),
+                            .unit = "rows",
+                            .ranks = chosen.ranks},
+                           chosen.process.rank());
   return chosen.of_rank(chosen.process.rank());
 }
 

@@ -4,6 +4,7 @@
 #include "cli/options.hpp"
 #include "cli/stream_options.hpp"
 #include "datasets/readers.hpp"
+#include "training/dashboard_option.hpp"
 #include "training/rank_options.hpp"
 #include "training/update_options.hpp"
 
@@ -24,7 +25,8 @@ using ms::cli::RuntimeChoice;
 /// The command-line options of the program train_wdl, with their defaults.
 struct TrainOptions : ms::cli::StreamOptions,
                       ms::training::UpdateOptions,
-                      ms::training::RankOptions {
+                      ms::training::RankOptions,
+                      ms::training::DashboardOption {
   std::string data;
   msstream::datasets::DataFormat format = msstream::datasets::DataFormat::automatic;
   std::int64_t rows = 400'000;

@@ -7,6 +7,7 @@
 #include "table_specs.hpp"
 #include "train_options.hpp"
 #include "training/click_batch.hpp"
+#include "training/dashboard_feed.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
 #include "training/table_parts.hpp"
@@ -61,6 +62,7 @@ class Trainer {
                model_.parameters(),
                {world, options.parallel, options.reproducible, parts.has_value()}),
         optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
+        feed_(options.board()),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
     if (ranks_.has_halves()) {
       second_pool_.emplace(device_, pool_options(options));
@@ -90,6 +92,7 @@ class Trainer {
           last_step());
     }
     first_step_ = step_;
+    feed_.note_steps_before(first_step_);
     traced_step_ = std::min(first_step_ + kStepsBeforeTrace, last_step() - 1);
     reported_step_ =
         std::clamp(last_step() - kReportedSteps - 1, first_step_, first_step_ + kStepsBeforeTrace);
@@ -216,8 +219,9 @@ class Trainer {
     std::int64_t const epoch = step_ / plan_.batches_per_epoch();
     std::int64_t const end = std::min(last_step(), (epoch + 1) * plan_.batches_per_epoch());
     std::int64_t const rows_to_do = std::min((end - step_) * plan_.loader.batch_size, plan_.rows);
-    ms::report::ProgressLine progress(
-        fmt::format("epoch {}/{}", epoch + 1, options_.epochs), rows_to_do, progress_style_);
+    auto const title = fmt::format("epoch {}/{}", epoch + 1, options_.epochs);
+    feed_.begin_part(title);
+    ms::report::ProgressLine progress(title, rows_to_do, progress_style_);
     std::int64_t rows = 0;
     auto const started = Clock::now();
     auto const train_one = [&] {
@@ -233,8 +237,10 @@ class Trainer {
       if (!options_.overlap.empty() && step_ == reported_step_) {
         auto const steps = static_cast<int>(std::min(end - step_, kReportedSteps));
         int const warm_up = end - step_ > steps ? 1 : 0;
+        is_reporting_ = true;
         auto const report =
             ms::overlap_report(device_, train_one, {.warm_up = warm_up, .steps = steps});
+        is_reporting_ = false;
         ms::cli::attempt_output(ms::cli::kOverlap, [&] { report.write(options_.overlap); });
       } else {
         train_one();
@@ -255,15 +261,19 @@ class Trainer {
 
   void train_step(OwnRows const& own) {
     bool const traced = !options_.trace.empty() && step_ == traced_step_;
-    if (traced) {
+    bool const shown = !traced && !is_reporting_ && feed_.wants_timeline();
+    if (traced || shown) {
       pool_.synchronize();
       device_.start_spans();
     }
     ms::PinnedArray<float, R> staged(device_, 1);
     ms::copy(staged, options_.capture ? replay(own) : train(own));
     pending_losses_.push_back(std::move(staged));
+    pending_rows_.push_back(own.all_rows);
     if (traced) {
       ms::cli::write_output("--trace", options_.trace, device_.stop_spans().trace_json());
+    } else if (shown) {
+      feed_.note_timeline(step_ + 1, device_.stop_spans(), kStepsAhead);
     }
   }
 
@@ -332,6 +342,8 @@ class Trainer {
       float const loss = *pending_losses_.front().data();
       pending_losses_.pop_front();
       losses_.push_back(loss);
+      feed_.note_step(loss, pending_rows_.front(), device_);
+      pending_rows_.pop_front();
       if (!std::isfinite(loss)) {
         throw std::runtime_error(
             fmt::format("training diverged: the loss of step {} is {}; try a smaller --lr than {}, "
@@ -376,6 +388,9 @@ class Trainer {
     nlohmann::ordered_json result;
     result["test_auc"] = area ? nlohmann::ordered_json(*area) : nlohmann::ordered_json(nullptr);
     result["test_logloss"] = log_loss.value().value();
+    if (area) {
+      feed_.note_metric("test AUC", *area);
+    }
     return result;
   }
 
@@ -411,6 +426,8 @@ class Trainer {
   ms::training::Ranks<R> ranks_;
   std::optional<ms::StreamPool<R>> second_pool_;  ///< of the second half of a batch
   ms::Optimizer<R> optimizer_;
+  ms::training::DashboardFeed<R> feed_;
+  bool is_reporting_ = false;  ///< whether a report on overlap records the steps
   ms::report::ProgressLine::Style progress_style_;
   ms::training::EpochPlan plan_;
   std::int64_t step_ = 0;
@@ -422,6 +439,7 @@ class Trainer {
   std::optional<ms::Tensor<float, R>> captured_loss_;
   std::optional<ms::CapturedStep<R>> captured_;
   std::deque<ms::PinnedArray<float, R>> pending_losses_;
+  std::deque<std::int64_t> pending_rows_;  ///< of the steps of pending_losses_
   std::vector<float> losses_;
 };
 

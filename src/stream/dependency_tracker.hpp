@@ -426,6 +426,9 @@ class DependencyTracker : public StreamRegistry {
     observe_call(this->host_calls, {HostCall::wait, event.position, self.index}, [&] {
       self.events->runtime().wait(self.native, event.native);
     });
+    if (auto const log = this->wait_log.current(); log != nullptr) [[unlikely]] {
+      log->add(event.position, {self.index, self.launched.load(std::memory_order_relaxed) + 1});
+    }
   }
   /// Makes the stream wait for the position. Returns false if the position's work is known to be
   /// complete, so that no wait is issued.

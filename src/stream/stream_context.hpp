@@ -8,6 +8,7 @@
 #include "stream/launch_failure.hpp"
 #include "stream/placement.hpp"
 #include "stream/span_recorder.hpp"
+#include "stream/span_waits.hpp"
 
 #include <msstream/runtime/detail/backend.hpp>
 #include <msstream/runtime/detail/home_process.hpp>
@@ -34,7 +35,8 @@ struct StreamContext {
         runtime(std::move(of)),
         events(std::make_shared<EventPool>(runtime)),
         tracker(std::move(shared_tracker)),
-        spans(runtime) {
+        spans(runtime),
+        span_waits(tracker) {
     tracker->serve(runtime->traits);
   }
 
@@ -107,6 +109,7 @@ struct StreamContext {
   std::shared_ptr<EventPool> events;
   std::shared_ptr<DependencyTracker> tracker;
   SpanRecorder spans;
+  SpanWaits span_waits;  ///< the waits of a timeline, while Device::start_spans() is on
   /// The placement that chooses the groups of operations, if a stream pool has one.
   Hook<Placement const> placement;
   /// The first failure of the launch threads of all groups. The next call that issues to the device

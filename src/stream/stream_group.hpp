@@ -5,6 +5,7 @@
 #include "stream/launch_pool.hpp"
 #include "stream/stream.hpp"
 #include "stream/stream_context.hpp"
+#include "trace/counter.hpp"
 
 #include <msstream/base/detail/thread_guards.hpp>
 #include <msstream/runtime/capturing.hpp>
@@ -85,6 +86,11 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     }
     if (options_.name.empty()) {  // the categories of NVTX are those of the indices
       name_category(category(), name_.c_str());
+      if (nvtx_listens() && !captured()) {
+        counters_ = std::make_unique<Counters const>(
+            Counters{Counter((name_ + " waits").c_str(), Counter::Unit::count),
+                     Counter((name_ + " queued launches").c_str(), Counter::Unit::count)});
+      }
     }
   }
   StreamGroup(StreamGroup const&) = delete;
@@ -235,13 +241,19 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     LaunchTarget const place{runtime, target.native(), pending.libraries_};
     InsideWork const inside(pending.name_);
     runtime.make_current();
-    StackRange const range(pending.name_, category());
+    // Operations on a stream are launched in the order of their numbers, so the operation to launch
+    // now has the next number.
+    StackRange const range(
+        pending.name_,
+        category(),
+        nvtx_listens() ? target.slot().launched.load(std::memory_order_relaxed) + 1 : 0);
+    if (counters_ != nullptr) [[unlikely]] {
+      sample_counters();
+    }
     Declared(runtime, std::move(pending.observed_)).run(place.stream, [&] {
       if (captured()) [[unlikely]] {
         launch_captured(pending, place, work);
       } else if (pending.span_name_ != nullptr) [[unlikely]] {
-        // Operations on a stream are launched in the order of their numbers, so the operation to
-        // launch now has the next number.
         auto const& slot = target.slot();
         order::Position const position{slot.index, slot.launched.load() + 1};
         context_->spans.record(
@@ -254,6 +266,25 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
         work(place);
       }
     });
+  }
+
+  /// Tells a profiler how many waits the group's streams have got, and how many operations are
+  /// queued for its launch thread, beside the one that is being launched.
+  void sample_counters() {
+    std::uint64_t waits = 0;
+    std::uint64_t queued = 0;
+    auto const add = [&](StreamSlot const& slot) {
+      waits += slot.waits_issued.load(std::memory_order_relaxed);
+      auto const launched = slot.launched.load(std::memory_order_relaxed);
+      queued += slot.reserved.load(std::memory_order_relaxed) - launched;
+    };
+    add(compute_.slot());
+    if (!merged()) {
+      add(h2d_->slot());
+      add(d2h_->slot());
+    }
+    counters_->waits.sample(static_cast<std::int64_t>(waits));
+    counters_->queued.sample(static_cast<std::int64_t>(queued) - 1);
   }
 
   /// Launches a captured operation. If its work has ended the capture, throws an error with the
@@ -321,6 +352,11 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   std::shared_ptr<GroupLibraries> libraries_;
   std::shared_ptr<LaunchPool> launcher_;
   StreamGroupOptions options_;
+  struct Counters {
+    Counter waits;
+    Counter queued;
+  };
+  std::unique_ptr<Counters const> counters_;  ///< null unless a profiler listens
   Stream compute_;
   std::unique_ptr<Stream> h2d_;
   std::unique_ptr<Stream> d2h_;

@@ -7,6 +7,7 @@
 #include "stream/host_call.hpp"
 #include "stream/inside_work.hpp"
 #include "stream/stream_slot.hpp"
+#include "stream/wait_log.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/order/detail/position_set.hpp>
@@ -40,6 +41,7 @@ class StreamRegistry {
   static constexpr order::StreamIndex kMaxStreams = 4096;
 
   Hook<HostCallObserver> host_calls;  ///< on while the calls of the host are recorded
+  Hook<WaitLog> wait_log;             ///< on while a timeline is recorded
   explicit StreamRegistry(RuntimeLife life) noexcept : life_(life), home_(life) {}
   StreamRegistry(StreamRegistry const&) = delete;
   StreamRegistry& operator=(StreamRegistry const&) = delete;

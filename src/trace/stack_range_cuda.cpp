@@ -1,35 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "trace/nvtx_domain_cuda.hpp"
+
 #include <msstream/trace/detail/stack_range.hpp>
 
 #include <nvtx3/nvToolsExt.h>
+
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 
 namespace msstream::detail {
 
 namespace {
 
-nvtxDomainHandle_t domain() noexcept {
+/// The strings that the tool knows by a handle, which costs it less than a text. Used only while a
+/// tool listens. Thread-safe.
+class RegisteredStrings {
+ public:
+  /// Returns the handle of a text; null beyond kMost texts, since the names of scopes may differ in
+  /// every step, and without memory.
+  [[nodiscard]] static nvtxStringHandle_t handle_of(char const* text) noexcept {
+    // Never destroyed: other threads may open ranges while the program ends.
+    static auto& strings = *new RegisteredStrings;
+    try {
+      std::lock_guard const guard(strings.mutex_);
+      auto const found = strings.handles_.find(std::string_view(text));
+      if (found != strings.handles_.end()) {
+        return found->second;
+      }
+      if (strings.handles_.size() == kMost) {
+        return nullptr;
+      }
+      auto const handle = nvtxDomainRegisterStringA(nvtx_domain(), text);
+      strings.handles_.emplace(text, handle);
+      return handle;
+    } catch (...) {
+      return nullptr;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMost = 8192;
+
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+
+  std::mutex mutex_;
+  std::unordered_map<std::string, nvtxStringHandle_t, Hash, std::equal_to<>> handles_;
+};
+
+}  // namespace
+
+nvtxDomainHandle_t nvtx_domain() noexcept {
   static nvtxDomainHandle_t const handle = nvtxDomainCreateA("msstream");
   return handle;
 }
 
-}  // namespace
+bool find_nvtx_tool() noexcept {
+  bool const listens = nvtx_domain() != nullptr;
+  nvtx_tool.store(listens ? 1 : 0, std::memory_order_relaxed);
+  return listens;
+}
 
-StackRange::StackRange(char const* name, std::uint32_t category) noexcept {
+void StackRange::push(char const* name, std::uint32_t category, std::uint64_t number) noexcept {
   nvtxEventAttributes_t attributes{};
   attributes.version = NVTX_VERSION;
   attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
   attributes.category = category;
-  attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
-  attributes.message.ascii = name;
-  nvtxDomainRangePushEx(domain(), &attributes);
+  if (auto const registered = RegisteredStrings::handle_of(name); registered != nullptr) {
+    attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+    attributes.message.registered = registered;
+  } else {
+    attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    attributes.message.ascii = name;
+  }
+  if (number != 0) {
+    attributes.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
+    attributes.payload.ullValue = number;
+  }
+  nvtxDomainRangePushEx(nvtx_domain(), &attributes);
 }
 
-StackRange::~StackRange() {
-  nvtxDomainRangePop(domain());
+void StackRange::pop() noexcept {
+  nvtxDomainRangePop(nvtx_domain());
 }
 
 void name_category(std::uint32_t category, char const* name) noexcept {
-  nvtxDomainNameCategoryA(domain(), category, name);
+  if (nvtx_listens()) {
+    nvtxDomainNameCategoryA(nvtx_domain(), category, name);
+  }
 }
 
 }  // namespace msstream::detail

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -26,6 +27,41 @@ std::map<std::string, std::size_t> lanes_of(std::vector<Timeline::Span> const& s
   }
   return lanes;
 }
+
+/// The spans of each stream, ordered by their numbers. Spans without a position are left out.
+class SpansByPosition {
+ public:
+  using Span = Timeline::Span;
+
+  explicit SpansByPosition(std::vector<Span> const& spans) {
+    for (auto const& span : spans) {
+      if (span.number != 0) {
+        by_stream_[span.stream].emplace(span.number, &span);
+      }
+    }
+  }
+  /// Returns the last span of the stream up to the number; null if there is none.
+  [[nodiscard]] Span const* last_up_to(std::uint32_t stream, std::uint64_t number) const {
+    auto const found = by_stream_.find(stream);
+    if (found == by_stream_.end()) {
+      return nullptr;
+    }
+    auto const after = found->second.upper_bound(number);
+    return after == found->second.begin() ? nullptr : std::prev(after)->second;
+  }
+  /// Returns the first span of the stream from the number on; null if there is none.
+  [[nodiscard]] Span const* first_from(std::uint32_t stream, std::uint64_t number) const {
+    auto const found = by_stream_.find(stream);
+    if (found == by_stream_.end()) {
+      return nullptr;
+    }
+    auto const at = found->second.lower_bound(number);
+    return at == found->second.end() ? nullptr : at->second;
+  }
+
+ private:
+  std::map<std::uint32_t, std::map<std::uint64_t, Span const*>> by_stream_;
+};
 
 }  // namespace
 
@@ -115,6 +151,29 @@ std::string Timeline::trace_json() const {
     json.member("ts", span.begin_ns / 1000);
     json.member("dur", (span.end_ns - span.begin_ns) / 1000);
     json.end_object();
+  }
+  // An arrow is a pair of flow events with one id: `s` inside the slice that is waited for, just
+  // before its end, and `f` at the beginning of the slice that waits, to which "bp": "e" binds it.
+  SpansByPosition const positions(spans_);
+  std::size_t id = 0;
+  for (auto const& wait : waits_) {
+    auto const* const from = positions.last_up_to(wait.from_stream, wait.from_number);
+    auto const* const to = positions.first_from(wait.to_stream, wait.to_number);
+    if (from == nullptr || to == nullptr) {
+      continue;
+    }
+    auto const flow = [&](char const* phase, Span const& span, double ns) {
+      begin_event(phase, lanes.at(span.lane), "wait");
+      json.member("cat", "wait");
+      json.member("id", id);
+      json.member("ts", ns / 1000);
+    };
+    flow("s", *from, std::max(from->begin_ns, from->end_ns - 1));
+    json.end_object();
+    flow("f", *to, to->begin_ns);
+    json.member("bp", "e");
+    json.end_object();
+    ++id;
   }
   json.end_array();
   json.end_object();

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <sstream>
 
 namespace msstream::cli {
@@ -31,6 +32,7 @@ class OptionsTest : public ::testing::Test {
     options_.add("--save", save_, "where to", "a path");
     options_.add_choice<Colour>(
         "--colour", colour_, {{"red", Colour::red}, {"blue", Colour::blue}}, "of the bar");
+    options_.add_optional<int>("--port", port_, 7, "of the page", {0, 99});
     options_.add_flag("--quiet", quiet_, "no progress");
   }
 
@@ -46,6 +48,7 @@ class OptionsTest : public ::testing::Test {
   std::vector<int> layers_{256, 128};
   std::string save_;
   Colour colour_ = Colour::red;
+  std::optional<int> port_;
   bool quiet_ = false;
   std::ostringstream warnings_;
   Options options_{"Trains a model.", {{"train --epochs 1", "one pass"}}};
@@ -88,6 +91,27 @@ TEST_F(OptionsTest, the_command_line_sets_every_kind) {
 
 TEST_F(OptionsTest, a_path_that_was_forgotten_does_not_take_the_next_option) {
   EXPECT_THAT(failure({"--save", "--quiet"}), AllOf(HasSubstr("--save"), HasSubstr("a path")));
+}
+
+TEST_F(OptionsTest, a_value_may_be_left_out_where_the_option_says_so) {
+  parse({"--epochs", "1"});
+  EXPECT_EQ(port_, std::nullopt);
+  for (std::vector<std::string> const& words : {std::vector<std::string>{"--port"},
+                                                {"--port", "--quiet"},
+                                                {"--port", "--epochs", "2"},
+                                                {"--epochs", "2", "--port"}}) {
+    port_.reset();
+    parse(words);
+    EXPECT_EQ(port_, 7);
+  }
+  parse({"--port", "0", "--quiet"});
+  EXPECT_EQ(port_, 0);
+  parse({"--port=12"});
+  EXPECT_EQ(port_, 12);
+  parse({}, {{"MSSTREAM_PORT", "34"}});
+  EXPECT_EQ(port_, 34);
+  EXPECT_EQ(failure({"--port", "100"}), "--port: expected an integer from 0 to 99, found '100'");
+  EXPECT_EQ(failure({"--port", "x"}), "--port: expected an integer from 0 to 99, found 'x'");
 }
 
 TEST_F(OptionsTest, so_does_the_environment) {

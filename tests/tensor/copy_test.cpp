@@ -9,6 +9,7 @@
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/pinned_array.hpp>
 #include <msstream/tensor/tensor.hpp>
+#include <msstream/trace/timeline.hpp>
 
 #include <gmock/gmock.h>
 
@@ -113,6 +114,41 @@ TYPED_TEST(Copy, each_direction_has_its_stream) {
       lanes,
       ElementsAre(
           "copy_h2d on group 1 h2d", "copy_d2d on group 1 compute", "copy_d2h on group 1 d2h"));
+}
+
+// group 1 h2d     = [gate, copy_h2d]
+// group 1 compute = [copy_d2d after copy_h2d]
+// group 1 d2h     = [copy_d2h after copy_d2d]
+TYPED_TEST(Copy, a_timeline_has_the_waits_between_its_operations) {
+  Device<TypeParam> const device;
+  StreamPool pool(device, {.groups = 2});
+  StreamScope const scope(pool[1]);
+  PinnedArray<float, TypeParam> const staged(device, 4);
+  Tensor<float, TypeParam> const first(device, {4});
+  Tensor<float, TypeParam> const second(device, {4});
+  Gate gate;
+  gate.hold(pool[1].h2d());  // so that no copy is known to be complete
+  device.start_spans();
+  copy(first, staged);
+  copy(second, first);
+  copy(staged, second);
+  gate.open();
+  auto const timeline = device.stop_spans();
+  ASSERT_EQ(timeline.spans().size(), 3U);
+  std::vector<trace::Timeline::Wait> expected;
+  for (std::size_t i = 0; i + 1 < 3; ++i) {
+    auto const& from = timeline.spans()[i];
+    auto const& to = timeline.spans()[i + 1];
+    expected.push_back({from.stream, from.number, to.stream, to.number});
+  }
+  EXPECT_EQ(timeline.waits(), expected);
+  EXPECT_THAT(timeline.trace_json(), HasSubstr(R"("bp": "e")"));
+
+  // A recording has only its own waits.
+  pool.synchronize();
+  device.start_spans();
+  copy(second, first);
+  EXPECT_TRUE(device.stop_spans().waits().empty());
 }
 
 TYPED_TEST(Copy, to_device_does_not_wait_for_memory_that_computing_has_just_let_go) {

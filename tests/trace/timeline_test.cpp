@@ -90,6 +90,49 @@ TEST(Timeline, writes_a_trace_that_viewers_open) {
   EXPECT_EQ(json_fault(Timeline({}).trace_json()), "");
 }
 
+TEST(Timeline, draws_an_arrow_for_each_wait_between_its_spans) {
+  // Stream 0: operations 1 and 2. Stream 5: operation 9, which waits for operation 1 of stream 0,
+  // by an event that covers no more.
+  Timeline const timeline({{"first", "a", 0, 4000, 0, 1},
+                           {"second", "a", 4000, 9000, 0, 2},
+                           {"waits", "b", 5000, 8000, 5, 9}},
+                          {{0, 1, 5, 9}});
+  std::string const json = timeline.trace_json();
+  EXPECT_EQ(json_fault(json), "") << json;
+  // Inside the slice that is waited for, and at the beginning of the one that waits.
+  EXPECT_THAT(
+      json,
+      HasSubstr(
+          R"({"ph": "s", "pid": 1, "tid": 0, "name": "wait", "cat": "wait", "id": 0, "ts": 3.999})"));
+  EXPECT_THAT(
+      json,
+      HasSubstr(
+          R"({"ph": "f", "pid": 1, "tid": 1, "name": "wait", "cat": "wait", "id": 0, "ts": 5, "bp": "e"})"));
+}
+
+TEST(Timeline, an_arrow_begins_at_the_last_span_that_a_wait_covers) {
+  // Positions between the spans are of operations without one, such as a recorded event.
+  Timeline const timeline({{"one", "a", 0, 1000, 0, 1},
+                           {"four", "a", 1000, 2000, 0, 4},
+                           {"ten", "b", 3000, 4000, 1, 10}},
+                          {{0, 3, 1, 8}, {0, 6, 1, 10}});
+  std::string const json = timeline.trace_json();
+  EXPECT_THAT(json, HasSubstr(R"("id": 0, "ts": 0.999})"));
+  EXPECT_THAT(json, HasSubstr(R"("id": 1, "ts": 1.999})"));
+}
+
+TEST(Timeline, leaves_out_arrows_whose_ends_have_no_spans) {
+  Timeline const timeline({{"x", "a", 0, 1000, 0, 5}, {"y", "b", 0, 1000, 1, 5}},
+                          {{0, 4, 1, 5},  // before the recording
+                           {0, 5, 1, 6},  // for what is launched after it
+                           {2, 1, 1, 5},  // of a stream without spans
+                           {0, 5, 3, 1}});
+  EXPECT_THAT(timeline.trace_json(), Not(HasSubstr("\"wait\"")));
+  // Spans without positions are of no stream.
+  EXPECT_THAT(Timeline({{"x", "a", 0, 1}, {"y", "b", 1, 2}}, {{0, 1, 0, 1}}).trace_json(),
+              Not(HasSubstr("\"wait\"")));
+}
+
 TEST(Timeline, escapes_names_in_its_trace) {
   Timeline const nasty({{"a\"b\\c\nd\te", "lane \"0\"", 0, 1}, {"", "", 1e300, 2e300}});
   std::string const json = nasty.trace_json();

@@ -209,6 +209,7 @@ TEST_F(TrainWdlMistakes, help_tells_of_every_option) {
                                    "resume",
                                    "report",
                                    "trace",
+                                   "dashboard",
                                    "quiet"}) {
     EXPECT_THAT(ended.out, HasSubstr(fmt::format("  --{} ", option)));
   }

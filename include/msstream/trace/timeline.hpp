@@ -27,10 +27,24 @@ class Timeline {
     double launch_ns = 0;  ///< the host time that its launch took
   };
 
-  explicit Timeline(std::vector<Span> spans) : spans_(std::move(spans)) {}
+  /// A wait between streams: the operations of stream `to_stream` from number `to_number` on wait
+  /// for those of `from_stream` up to `from_number`.
+  struct Wait {
+    std::uint32_t from_stream;
+    std::uint64_t from_number;
+    std::uint32_t to_stream;
+    std::uint64_t to_number;
+
+    friend bool operator==(Wait const&, Wait const&) = default;
+  };
+
+  explicit Timeline(std::vector<Span> spans, std::vector<Wait> waits = {})
+      : spans_(std::move(spans)), waits_(std::move(waits)) {}
 
   [[nodiscard]] std::vector<Span> const& spans() const& noexcept { return spans_; }
   [[nodiscard]] std::vector<Span> spans() && noexcept { return std::move(spans_); }
+  /// Returns the waits that streams got during the recording, in the order of issue.
+  [[nodiscard]] std::vector<Wait> const& waits() const& noexcept { return waits_; }
   /// Returns the latest end of a span, in ns since the recording began.
   [[nodiscard]] double length_ns() const noexcept;
   /// Returns the time in ns during which at least `count` spans ran at once. Spans of one lane,
@@ -39,11 +53,13 @@ class Timeline {
   /// Returns a picture in text, one line per lane, `columns` characters wide. Every span is drawn
   /// with the first letter of its name.
   [[nodiscard]] std::string draw(std::size_t columns = 72) const;
-  /// Returns the spans as Trace Event JSON, which Perfetto and chrome://tracing open.
+  /// Returns the spans as Trace Event JSON, which Perfetto and chrome://tracing open, with an arrow
+  /// for each wait whose two operations have spans.
   [[nodiscard]] std::string trace_json() const;
 
  private:
   std::vector<Span> spans_;
+  std::vector<Wait> waits_;
 };
 
 }  // namespace msstream::trace

@@ -97,10 +97,13 @@ void AnyDevice::synchronize(order::Position position) const {
 }
 void AnyDevice::start_spans() const {
   context()->spans.start(state()->current_group().compute().native());
+  context()->span_waits.begin();
 }
 trace::Timeline AnyDevice::stop_spans() const {
   InsideWork::refuse_wait("Device::stop_spans");
-  return here().context->spans.stop();
+  auto& own = *here().context;
+  auto timeline = own.spans.stop();
+  return trace::Timeline(std::move(timeline).spans(), own.span_waits.end());
 }
 
 DeviceState& AnyDevice::here() const {

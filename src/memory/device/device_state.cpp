@@ -5,6 +5,9 @@
 
 #include <msstream/runtime/detail/home_process.hpp>
 
+#include <fmt/core.h>
+
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -33,6 +36,10 @@ DeviceState::DeviceState(std::shared_ptr<Backend> runtime, EngineOptions const& 
     : context(make_context(std::move(runtime), options)),
       memory(context, options.memory),
       pinned(context, options.memory) {
+  if (nvtx_listens()) {
+    counters_ = std::make_unique<Counters>(
+        fmt::format("{} {}", context->runtime->traits.name, context->runtime->ordinal()));
+  }
   settle_at_exit(
       context->runtime->traits.life, context, SettleOrder::streams, [](StreamContext& ending) {
         ending.settle();
@@ -56,7 +63,25 @@ memory::BlockRef DeviceState::allocate(std::size_t bytes,
   auto const placement = context->placement.current();  // keeps the groups alive
   auto* const expected = placement != nullptr ? placement->expected() : nullptr;
   auto& group = expected != nullptr ? here(*expected) : current_group();
-  return memory.allocate(bytes, group.stream(first_use).slot(), self);
+  auto block = memory.allocate(bytes, group.stream(first_use).slot(), self);
+  if (counters_ != nullptr) [[unlikely]] {
+    sample_memory();
+  }
+  return block;
+}
+
+void DeviceState::sample_memory() {
+  constexpr std::int64_t kPeriodNs = 100'000;
+  auto const now = std::chrono::steady_clock::now().time_since_epoch();
+  auto const now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  auto before = counters_->sampled_ns.load(std::memory_order_relaxed);
+  if (now_ns - before < kPeriodNs ||
+      !counters_->sampled_ns.compare_exchange_strong(before, now_ns)) {
+    return;
+  }
+  auto const statistics = memory.statistics();
+  counters_->live.sample(static_cast<std::int64_t>(statistics.live_bytes));
+  counters_->reserved.sample(static_cast<std::int64_t>(statistics.reserved_bytes));
 }
 
 void DeviceState::run_checks() {

@@ -6,14 +6,17 @@
 #include "memory/device/issue_observer.hpp"
 #include "stream/stream_group.hpp"
 #include "stream/stream_scope.hpp"
+#include "trace/counter.hpp"
 
 #include <msstream/memory/detail/engine_options.hpp>
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <typeindex>
 #include <unordered_map>
 #include <utility>
@@ -78,6 +81,8 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
   Hook<IssueObserver> issue_observer;
 
  private:
+  /// Tells a profiler how much memory is in use and reserved, at most every 100 us.
+  void sample_memory();
   StreamGroup& make_default_group();
   void change_handles(int by);
 
@@ -99,6 +104,15 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
   PinnedAllocator pinned;
 
  private:
+  struct Counters {
+    explicit Counters(std::string const& device)
+        : live((device + " memory in use").c_str(), Counter::Unit::bytes),
+          reserved((device + " memory reserved").c_str(), Counter::Unit::bytes) {}
+    Counter live;
+    Counter reserved;
+    std::atomic<std::int64_t> sampled_ns{0};
+  };
+  std::unique_ptr<Counters> counters_;  ///< null unless a profiler listens
   std::mutex default_group_mutex_;
   std::shared_ptr<StreamGroup> default_group_;
   std::atomic<StreamGroup*> default_group_made_{nullptr};

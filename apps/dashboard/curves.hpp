@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dashboard/series.hpp"
+
+#include <msstream/memory/statistics.hpp>
+#include <msstream/trace/timeline.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msstream::dashboard {
+
+/// What is trained.
+struct Description {
+  std::string program = {};   ///< such as "train_wdl"
+  std::string what = {};      ///< a line about the data and the device
+  std::string unit = "rows";  ///< what a batch consists of
+  int ranks = 1;              ///< of which rank 0 shows its own numbers
+};
+
+/// What a dashboard shows, as bounded curves. Names come from files: they may be any bytes. Not
+/// synchronised.
+class Curves {
+ public:
+  static constexpr std::size_t kMaxNameBytes = 200;
+  static constexpr std::size_t kMaxMetrics = 64;
+  static constexpr std::size_t kMaxSpans = 4000;
+  static constexpr std::size_t kMaxStepTimes = 1024;
+
+  explicit Curves(Description description) : description_(std::move(description)) {}
+
+  /// Sets the number of steps that were done before, if the training is resumed.
+  void set_steps_before(std::int64_t steps) noexcept { steps_ = steps; }
+  void set_part(std::string name) { part_ = std::move(name); }
+
+  /// Adds a step; `ms` is negative if its time is not known.
+  void add_step(float loss, double ms, std::int64_t rows);
+  /// Counts steps, the newest ones, of which nothing else is known.
+  void leave_out_steps(std::int64_t count);
+  /// Adds a value of a metric. Metrics beyond kMaxMetrics are left out.
+  void add_metric(std::int64_t step, std::string const& name, double value);
+  void set_memory(std::int64_t step,
+                  MemoryStatistics const& statistics,
+                  std::vector<StreamMemory> const& by_stream);
+  void set_timeline(std::int64_t step, trace::Timeline timeline);
+
+  [[nodiscard]] std::string state_json() const;
+  [[nodiscard]] std::string timeline_json() const;
+
+ private:
+  Description description_;
+  std::string part_;
+  std::int64_t steps_ = 0;  ///< the number of the newest step
+  bool has_loss_ = false;
+  std::int64_t left_out_ = 0;
+  std::int64_t rows_ = 0;
+  float loss_ = 0;
+  Series losses_;
+  std::vector<double> step_ms_;  ///< the newest ones, in any order
+  std::size_t next_step_ms_ = 0;
+  double rate_ms_ = 0;  ///< the time of the steps since the last point of rates_
+  std::int64_t rate_rows_ = 0;
+  std::optional<double> rate_;
+  Series rates_;
+  std::vector<std::pair<std::string, Series>> metrics_;
+  std::optional<MemoryStatistics> memory_;
+  std::vector<std::pair<std::string, std::size_t>> live_by_group_;
+  Series live_bytes_;
+  Series reserved_bytes_;
+  std::int64_t timeline_step_ = 0;
+  std::optional<trace::Timeline> timeline_;
+};
+
+}  // namespace msstream::dashboard

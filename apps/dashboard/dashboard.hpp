@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dashboard/board.hpp"
+#include "dashboard/server.hpp"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace msstream::dashboard {
+
+/// A board that a server shows.
+class Dashboard {
+ public:
+  /// Throws std::runtime_error, as Server does.
+  Dashboard(Description description, int port)
+      : board_(std::make_shared<Board>(std::move(description))), server_(board_, port) {}
+
+  [[nodiscard]] std::shared_ptr<Board> const& board() const noexcept { return board_; }
+  [[nodiscard]] std::string url() const { return server_.url(); }
+
+ private:
+  std::shared_ptr<Board> board_;
+  Server server_;
+};
+
+}  // namespace msstream::dashboard

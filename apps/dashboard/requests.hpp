@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msstream::dashboard {
+
+class Board;
+
+/// What the server knows of a request.
+struct Request {
+  std::string_view method;
+  std::string_view path;                ///< without a query
+  std::vector<std::string_view> hosts;  ///< the values of all Host headers
+};
+
+struct Answer {
+  int status;
+  char const* content_type;
+  std::string text;
+};
+
+/// Returns the answer to a request: the page, its parts, or the numbers of the board as JSON.
+/// Refuses methods other than GET, and hosts other than this machine's own names, by which a page
+/// of another site could read the numbers (DNS rebinding).
+[[nodiscard]] Answer answer_to(Request const& request, Board& board);
+
+/// Returns whether a Host header names this machine by an address or name of its own: 127.0.0.1 or
+/// localhost, with any port, since a tunnel may have another one.
+[[nodiscard]] bool is_own_host(std::string_view host);
+
+/// A header of every answer.
+struct Header {
+  char const* name;
+  char const* value;
+};
+/// Returns the headers that keep a browser from running or sending anything but the page's own
+/// parts, from showing the page inside another one, and from keeping it.
+[[nodiscard]] std::vector<Header> const& headers_of_answers();
+
+}  // namespace msstream::dashboard

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/trace/detail/stack_range.hpp>
+
+#include <cstdint>
+
+namespace msstream::detail {
+
+/// A counter that profilers draw as a curve over time, in the NVTX domain "msstream". It needs the
+/// counters of NVTX 3, which CUDA 13 has; without them, without CUDA, and without a tool that
+/// listens, it does nothing. Thread-safe.
+class Counter {
+ public:
+  enum class Unit : std::uint8_t { count, bytes };
+
+#if MSSTREAM_CUDA
+  /// Makes the counter known to the tool. The name need not outlive the call.
+  Counter(char const* name, Unit unit) noexcept;
+  /// Notes the counter's value now. To be called only if nvtx_listens().
+  void sample(std::int64_t value) const noexcept;
+
+ private:
+  std::uint64_t id_ = 0;  ///< 0: the tool takes no counters
+#else
+  Counter(char const*, Unit) noexcept {}
+  void sample(std::int64_t) const noexcept {}
+#endif
+};
+
+}  // namespace msstream::detail

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests --dashboard of whole programs: program_test.py train_wdl=PATH train_branches=PATH…
+
+Each program trains, is watched by a client, and ends by SIGINT. A port in use and a bad one are errors
+before the work begins, and the losses do not depend on the option.
+"""
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+SMALL = {
+    "train_wdl": ["--rows", "3000", "--batch", "500", "--buckets", "64", "--embedding-dim", "4", "--layers", "16,8"],
+    "train_ple": ["--rows", "3000", "--batch", "500", "--buckets", "64"],
+    "train_branches": ["--width", "32", "--layers", "4"],
+    "train_rerank": ["--queries", "300", "--batch", "50"],
+}
+LONG = {
+    "train_wdl": ["--epochs", "100000"],
+    "train_ple": ["--epochs", "100000"],
+    "train_branches": ["--steps", "1000000000"],
+    "train_rerank": ["--epochs", "100000"],
+}
+MOST_SECONDS = 120
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MSSTREAM_")}
+
+
+def expect(holds, what):
+    if not holds:
+        raise AssertionError(what)
+
+
+def run(program, *arguments):
+    return subprocess.run([program, *arguments], env=ENVIRONMENT, capture_output=True, text=True, timeout=MOST_SECONDS,
+                          check=False)
+
+
+def watch(name, program, *more):
+    """Trains until a client has seen all parts of the page, and then ends by SIGINT."""
+    training = subprocess.Popen([program, "--runtime", "host", "--dashboard", "--quiet", *SMALL[name], *LONG[name], *more],
+                                env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    limit = threading.Timer(MOST_SECONDS, training.kill)
+    limit.start()
+    try:
+        url = next((line.split()[-1] for line in training.stderr if line.startswith("dashboard: ")), None)
+        expect(url, f"{name}: no address is printed")
+        while True:
+            state = json.load(urllib.request.urlopen(url + "state.json", timeout=30))
+            timeline = json.load(urllib.request.urlopen(url + "timeline.json", timeout=30))
+            has_metrics = bool(state["metrics"]) or name == "train_branches"
+            if state["step"] > 3 and state["memory"] and timeline["spans"] and state["step_ms"] and has_metrics:
+                break
+        expect(state["program"] == name, f"{name}: {state['program']}")
+        expect(state["loss"] == state["losses"]["y"][-1] or len(state["losses"]["y"]) > 1, f"{name}: no loss")
+        expect(state["memory"]["groups"], f"{name}: no memory by group")
+        expect(any("compute" in lane for lane in timeline["lanes"]), f"{name}: {timeline['lanes']}")
+        training.send_signal(signal.SIGINT)
+        expect(training.wait(timeout=MOST_SECONDS) == -signal.SIGINT, f"{name}: ended with {training.returncode}")
+        return state
+    finally:
+        limit.cancel()
+        training.kill()
+        training.wait()
+
+
+def errors(name, program):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        ended = run(program, "--dashboard", port)
+        expect(ended.returncode == 2 and f"--dashboard: port {port} of 127.0.0.1 is in use" in ended.stderr, ended.stderr)
+    for bad in ("-1", "65536", "http"):
+        ended = run(program, f"--dashboard={bad}")
+        expect(ended.returncode == 2 and f"--dashboard: expected an integer from 0 to 65535, found '{bad}'" in ended.stderr,
+               ended.stderr)
+
+
+def equal_losses(name, program):
+    with tempfile.TemporaryDirectory() as folder:
+        losses = []
+        for more in ([], ["--dashboard", "0"]):
+            report = pathlib.Path(folder) / "report.json"
+            ended = run(program, "--runtime", "host", "--quiet", "--steps", "5", "--report", str(report), *SMALL[name], *more)
+            expect(ended.returncode == 0, ended.stderr)
+            expect(("dashboard: http://127.0.0.1:" in ended.stderr) == bool(more), ended.stderr)
+            losses.append(json.loads(report.read_text())["losses"])
+        expect(losses[0] == losses[1] and len(losses[0]) >= 4, f"{name}: {losses}")
+
+
+def main():
+    for argument in sys.argv[1:]:
+        name, program = argument.split("=", 1)
+        begin = time.monotonic()
+        if "no dashboard" in run(program, "--dashboard", *SMALL[name], "--steps", "1").stderr:
+            print("skipped: the build has no libmicrohttpd (libmicrohttpd-dev)")
+            return 77
+        errors(name, program)
+        equal_losses(name, program)
+        watch(name, program)
+        if name != "train_branches":
+            state = watch(name, program, "--ranks", "2")
+            expect(state["ranks"] == 2, f"{name}: {state['ranks']} ranks")
+        print(f"{name}: {time.monotonic() - begin:.1f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

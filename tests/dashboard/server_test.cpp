@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dashboard/server.hpp"
+
+#include "dashboard/board.hpp"
+#include "dashboard/client.hpp"
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <deque>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace msstream::dashboard {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class DashboardServer : public testing::Test {
+ protected:
+  static constexpr ServerLimits kLimits{.connections = 8, .time = std::chrono::milliseconds(300)};
+
+  void SetUp() override {
+    if (!Server::is_available()) {
+      GTEST_SKIP() << "the build has no libmicrohttpd (libmicrohttpd-dev)";
+    }
+    board_ = std::make_shared<Board>(Description{.program = "<b>hostile</b>"});
+    server_ = std::make_unique<Server>(board_, 0, kLimits);
+  }
+
+  std::shared_ptr<Board> board_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(DashboardServer, answers_and_closes) {
+  board_->note_step(0.5F, 64);
+  auto const page = get(server_->port(), "/");
+  EXPECT_THAT(page, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(page, HasSubstr("</html>"));
+  auto const state = get(server_->port(), "/state.json?anything");
+  EXPECT_THAT(state, HasSubstr("\"loss\":0.5"));
+  EXPECT_TRUE(board_->is_watched());
+  EXPECT_EQ(server_->url(), fmt::format("http://127.0.0.1:{}/", server_->port()));
+}
+
+TEST_F(DashboardServer, every_answer_has_the_headers) {
+  for (auto const* const path : {"/", "/state.json", "/nothing"}) {
+    auto const answer = get(server_->port(), path);
+    EXPECT_THAT(answer, HasSubstr("Content-Security-Policy: default-src 'none'")) << path;
+    EXPECT_THAT(answer, HasSubstr("X-Content-Type-Options: nosniff")) << path;
+    EXPECT_THAT(answer, HasSubstr("Cross-Origin-Resource-Policy: same-origin")) << path;
+    EXPECT_THAT(answer, HasSubstr("Cache-Control: no-store")) << path;
+    EXPECT_THAT(answer, Not(HasSubstr("Access-Control"))) << path;
+  }
+}
+
+TEST_F(DashboardServer, hostile_names_are_json) {
+  auto const state = get(server_->port(), "/state.json");
+  EXPECT_THAT(state, HasSubstr("Content-Type: application/json"));
+  EXPECT_THAT(state, HasSubstr("<b>hostile</b>"));
+  EXPECT_THAT(get(server_->port(), "/"), Not(HasSubstr("hostile")));
+}
+
+TEST_F(DashboardServer, refuses_foreign_hosts_and_other_methods) {
+  auto const port = server_->port();
+  EXPECT_THAT(get(port, "/state.json", "evil.example"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(answer_of(port, "GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n"),
+              Not(HasSubstr("200 OK")));
+  EXPECT_THAT(answer_of(port, "GET / HTTP/1.1\r\n\r\n"), Not(HasSubstr("200 OK")));
+  EXPECT_THAT(answer_of(port, "GET / HTTP/1.0\r\n\r\n"), Not(HasSubstr("200 OK")));
+  auto const posted =
+      answer_of(port, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n012345678");
+  EXPECT_THAT(posted, StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(posted, HasSubstr("Allow: GET"));
+  EXPECT_THAT(answer_of(port, "HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              StartsWith("HTTP/1.1 405"));
+}
+
+TEST_F(DashboardServer, survives_requests_that_are_none) {
+  auto const port = server_->port();
+  for (auto const& bytes : {std::string("\r\n\r\n"),
+                            std::string("\0\0\0\0\r\n\r\n", 8),
+                            std::string("GET\r\n\r\n"),
+                            std::string("GET / HTTP/9.9\r\nHost: localhost\r\n\r\n"),
+                            std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 15),
+                            std::string("GET / HTTP/1.1\r\nHost: localhost\r\nA: ") +
+                                std::string(100'000, 'a') + "\r\n\r\n",
+                            "GET /" + std::string(100'000, 'a') + " HTTP/1.1\r\n\r\n"}) {
+    Client client(port);
+    client.send(bytes);
+    EXPECT_THAT(client.read_all(50), Not(HasSubstr("200 OK")));
+  }
+  EXPECT_THAT(get(port, "/state.json"), StartsWith("HTTP/1.1 200"));
+}
+
+// More clients than connections: those that send nothing are ended, and the others get answers.
+TEST_F(DashboardServer, silent_clients_do_not_keep_others_out_for_long) {
+  std::deque<Client> silent;
+  for (int i = 0; i < 2 * kLimits.connections; ++i) {
+    silent.emplace_back(server_->port());
+  }
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_THAT(get(server_->port(), "/state.json"), StartsWith("HTTP/1.1 200"));
+  }
+  for (auto& client : silent) {
+    EXPECT_EQ(client.read_all(), "");
+    EXPECT_TRUE(client.closed());
+  }
+}
+
+// A client that sends a byte at a time is never idle, and ends all the same.
+TEST_F(DashboardServer, a_slow_client_is_ended) {
+  Client slow(server_->port());
+  slow.send("GET / HTTP/1.1\r\nHost: localhost\r\nX: ");
+  auto const begin = std::chrono::steady_clock::now();
+  std::string answer;
+  while (!slow.closed() && std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {
+    slow.send("a");
+    answer += slow.read_all(20);
+  }
+  EXPECT_TRUE(slow.closed());
+  EXPECT_THAT(answer, Not(HasSubstr("200 OK")));
+}
+
+TEST_F(DashboardServer, a_port_in_use_is_an_error_that_names_it) {
+  try {
+    Server const second(board_, server_->port());
+    FAIL() << "two servers have one port";
+  } catch (std::runtime_error const& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr(fmt::format("port {} of 127.0.0.1 is in use", server_->port())));
+  }
+}
+
+TEST_F(DashboardServer, ends_with_clients_that_are_open) {
+  Client open(server_->port());
+  open.send("GET / HT");
+  server_.reset();
+  static_cast<void>(open.read_all());
+  EXPECT_TRUE(open.closed());
+}
+
+TEST_F(DashboardServer, listens_only_on_this_machine) {
+  // The other addresses of 127.0.0.0/8 reach a socket that listens on all addresses.
+  int const socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ::sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(server_->port()));
+  address.sin_addr.s_addr = ::inet_addr("127.0.0.2");
+  EXPECT_NE(::connect(socket, reinterpret_cast<::sockaddr*>(&address), sizeof address), 0);
+  ::close(socket);
+}
+
+// For page_test.py: with MSSTREAM_TEST_SERVES set, serves a training with hostile names until the
+// standard input ends.
+TEST_F(DashboardServer, serves_the_page_test) {
+  if (::getenv("MSSTREAM_TEST_SERVES") == nullptr) {
+    GTEST_SKIP() << "for page_test.py alone";
+  }
+  std::string const hostile =
+      "<img src=x onerror=\"window.hostile=1\"><script>window.hostile=1</script>";
+  auto const board = std::make_shared<Board>(
+      Description{.program = hostile, .what = hostile, .unit = "lists", .ranks = 2});
+  Server const server(board, 0);
+  std::cout << server.url() << std::endl;
+  board->note_part(hostile);
+  ::pollfd input{STDIN_FILENO, POLLIN, 0};
+  for (int step = 1; ::poll(&input, 1, 2) == 0; ++step) {
+    board->note_step(1.F / static_cast<float>(step), 64);
+    if (step % 50 == 1) {
+      MemoryStatistics statistics;
+      statistics.live_bytes = static_cast<std::size_t>(step) << 10U;
+      statistics.reserved_bytes = std::size_t{1} << 22U;
+      StreamMemory stream;
+      stream.stream = hostile + " compute";
+      stream.live_bytes = statistics.live_bytes;
+      board->note_memory(statistics, {stream});
+      board->note_metric("AUC of " + hostile, 0.5 + 0.4 * (1 - 1. / step));
+      board->note_timeline(
+          step,
+          trace::Timeline({{hostile, "group 0 compute", 0, 5000}, {"b", hostile, 2000, 9000}}));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace msstream::dashboard

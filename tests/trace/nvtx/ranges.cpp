@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens ranges and samples counters as the library does in a build with CUDA, and prints what a
+// range costs. nvtx_test.py runs it with a tool and without.
+#include "trace/counter.hpp"
+
+#include <msstream/trace/detail/stack_range.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+using msstream::detail::Counter;
+using msstream::detail::name_category;
+using msstream::detail::StackRange;
+
+int main() {
+  using Clock = std::chrono::steady_clock;
+  name_category(3, "group 2");
+  {
+    StackRange const scope("user_tower/attention");
+    for (int i = 1; i <= 2; ++i) {
+      std::string const dense = "dense";  // another address each time
+      StackRange const operation(dense.c_str(), 3, 40 + static_cast<unsigned>(i));
+    }
+  }
+  Counter const bytes("cuda 0 memory in use", Counter::Unit::bytes);
+  Counter const waits("group 2 waits", Counter::Unit::count);
+  bytes.sample(1 << 20);
+  waits.sample(7);
+  if (msstream::detail::nvtx_listens()) {
+    for (int i = 0; i < 9000; ++i) {  // more names than are registered
+      StackRange const numbered(("step " + std::to_string(i)).c_str());
+    }
+    return 0;
+  }
+  constexpr int kRanges = 100'000'000;
+  auto const begin = Clock::now();
+  for (int i = 0; i < kRanges; ++i) {
+    StackRange const range("dense", 3, static_cast<unsigned>(i));
+    asm volatile("" : : : "memory");
+  }
+  auto const ns = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+  std::printf("%.2f ns a range\n", ns / kRanges);
+}

@@ -28,6 +28,8 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
   mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
   page     the page of msstream-overlap in headless Chromium; left out without the package chromium
+  site     the documentation as a site: spelling, links, docstrings, and its pages in headless Chromium; left out without
+           a network
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
 
@@ -186,6 +188,14 @@ page() {
   python3 -B "$root/tests/overlap/show/page_test.py" "$pages"/*.html
 }
 
+site() {
+  if ! "$root/scripts/site.sh" --install; then
+    say "left out: the tools of docs/site/requirements.txt cannot be installed from PyPI"
+    return
+  fi
+  "$root/scripts/site.sh" --check
+}
+
 # HTA 0.5.0 stops at short recordings with pandas 3.
 hta() {
   local folder=$root/build/hta traces=("${MSSTREAM_TEST_DATA:-$root/data}"/traces/kineto/*.json.gz) parts
@@ -222,12 +232,12 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load consumer core fuzz sklearn python stress captures collectives parquet mpi page hta gpu)
+parts=(headers tidy asan tsan load consumer core fuzz sklearn python stress captures collectives parquet mpi page site hta gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | stress | captures | collectives | parquet | mpi | page | hta | gpu) chosen+=("$argument") ;;
+    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | stress | captures | collectives | parquet | mpi | page | site | hta | gpu) chosen+=("$argument") ;;
     *) die "no part $argument, only: ${parts[*]}" ;;
   esac
 done

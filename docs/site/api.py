@@ -33,6 +33,7 @@ def tidy(code):
     while code != (code := re.sub(r"(?<=[\w>*&.)])\s+>(?!=)", ">", code)):
         pass
     code = re.sub(r"\s+", " ", re.sub(r"(?<=[\w>.)]) +([&*]+)(?=[\s\w,)>.]|$)", r"\1 ", code))
+    code = re.sub(r"(?<=\d) '(?=\d)", "'", code)  # digits in groups
     return re.sub(r" (?=[,)]|\.\.\.)", "", code).strip()
 
 
@@ -98,7 +99,7 @@ class Pages:
         for child in element:
             if child.tag == "ref":
                 anchor, words = self.anchors.get(child.get("refid")), text_of(child)
-                line.append(f"[`{words}`]({anchor})" if anchor in self.linked else f"`{words}`")
+                line.append(f"[`{words}`](#{anchor})" if anchor in self.linked else f"`{words}`")
             elif child.tag == "computeroutput":
                 line.append(f"`{BASE.sub(chr(92) + '1', text_of(child))}`")
             elif child.tag == "ulink":
@@ -216,7 +217,7 @@ def signature(member):
 
 
 def code(lines):
-    return "```cpp\n" + "\n".join(lines) + "\n```"
+    return "```{code-block} cpp\n:force:\n\n" + "\n".join(lines) + "\n```"
 
 
 def sections(pages, members, level):

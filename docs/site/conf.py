@@ -8,10 +8,8 @@ author = "the authors of msstream"
 copyright = "the authors of msstream, Apache-2.0"
 extensions = ["myst_parser", "sphinx_copybutton"]
 myst_heading_anchors = 5
-myst_enable_extensions = []
 suppress_warnings = ["myst.header"]
 highlight_language = "none"
-nitpicky = True
 
 html_theme = "furo"
 html_title = "msstream"
@@ -19,9 +17,7 @@ html_static_path = [str(here / "static")]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
-# Summaries in search results would be fetched, which a page in a folder (file://) may not do.
+# Summaries in search results would be fetched, which a page from a file may not do.
 html_show_search_summary = False
-html_theme_options = {"navigation_with_keys": True}
-copybutton_exclude = ".linenos, .gp, .go"
 # Output of programs is not copied to be run.
 copybutton_selector = "div:not(.highlight-text):not(.highlight-none) > div.highlight pre"

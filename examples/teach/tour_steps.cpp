@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the steps that the pictures of the tour show: teach_tour_steps FOLDER. The steps are those
-// of the chapters' programs, recorded on a simulated GPU on which every kernel takes 20 µs and fills
-// a quarter of the multiprocessors. scripts/draw_tour.sh draws them.
+// of the chapters' programs, recorded on a simulated GPU on which every kernel takes 20 µs and
+// fills a quarter of the multiprocessors, and launches take no time. scripts/draw_tour.sh draws
+// them.
 #include "teach.hpp"
 
 #include <msstream/msstream.hpp>
@@ -11,8 +12,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -32,7 +31,11 @@ struct Simulated {
         pool(device, {.groups = groups}) {}
 
   static ms::SimCost cost() {
-    ms::SimCost cost;
+    ms::SimCost cost{.launch_call_ns = 0,
+                     .copy_call_ns = 0,
+                     .record_call_ns = 0,
+                     .wait_call_ns = 0,
+                     .query_call_ns = 0};
     cost.kernel = [](std::string_view, auto) { return ms::SimCost::Kernel{20'000, 33}; };
     return cost;
   }
@@ -41,11 +44,17 @@ struct Simulated {
     ms::StreamScope const scope(pool[group], {.include_grad = true});
     return work();
   }
-  /// Records a step after another one, which makes what is made at first use.
+  /// Records a step after another one, which makes what is made at first use. Streams are named
+  /// after their groups, which have no other work.
   template <class Step>
   ms::StepTrace record(Step&& step) const {
     step();
-    return ms::record_step(device, step, ms::SpanTiming::as_issued);
+    auto const trace = ms::record_step(device, step, ms::SpanTiming::as_issued);
+    auto streams = trace.streams();
+    for (auto& stream : streams) {
+      stream.name = stream.group < 0 ? "default" : "group " + std::to_string(stream.group);
+    }
+    return {streams, trace.memory_bytes(), trace.operations(), trace.waits()};
   }
 
   ms::Device<R> device;
@@ -102,13 +111,8 @@ ms::StepTrace lifetimes() {
   Simulated const s(2);
   return s.record([&] {
     auto const result = s.on(0, [&] { return ops::scale(s.x, 2.0F); });
-    auto const stream = s.pool[1].compute();
-    {
-      ms::TensorHolder holder(stream);
-      holder.hold(result);
-      ms::StreamScope const scope(s.pool[1]);
-      (void)ops::scale(s.x, 1.0F);  // stands for work without issue() on the stream
-    }
+    // Stands for work under a TensorHolder, which no recording knows.
+    s.on(1, [&] { ms::issue("fill", ms::writes(result), [](auto stream) { stream.run([] {}); }); });
     (void)s.on(0, [&] { return ops::add(std::vector{result, s.x}); });
   });
 }
@@ -127,8 +131,7 @@ ms::StepTrace own_kernel() {
 ms::StepTrace quickstart(int groups) {
   Simulated const s(groups);
   ms::GradientTape<R> tape(s.device);
-  ms::Optimizer<R> optimizer(s.device,
-                             ops::OptimizerRule{ops::OptimizerKind::adam, 0.05F});
+  ms::Optimizer<R> optimizer(s.device, ops::OptimizerRule{ops::OptimizerKind::adam, 0.05F});
   auto const keys = ms::to_device(s.device, std::vector<std::int64_t>{11, 22, 33, 44}, {4});
   auto const labels = ms::to_device(s.device, std::vector<float>{1, 0, 1, 1}, {4, 1});
   auto const weight = ms::to_device(s.device, std::vector<float>(16, 0.1F), {16, 1});

@@ -20,7 +20,7 @@ SCREENS = {"wide": {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobil
 # What is wrong with the page that is open, as a list of sentences.
 LOOK = """(() => {
   const wrong = [];
-  if (!document.querySelector("h1")) wrong.push("has no heading");
+  if (!document.querySelector("h1, h2")) wrong.push("has no heading");
   const excess = document.documentElement.scrollWidth - innerWidth;
   if (excess > 1) wrong.push(`is ${excess} pixels wider than the screen`);
   for (const one of document.images)

@@ -43,9 +43,9 @@ DECISION = re.compile(r"^\| .* \| `([^`]+)` \| `(?:\w+::)*(\w+)` \|$")
 
 
 def pages_of(root):
-    """Yields the pages of the repository, without those of docs/site, which only the site has."""
+    """Yields the pages of the repository."""
     yield from sorted(root.glob("*.md"))
-    yield from (path for path in sorted((root / "docs").rglob("*.md")) if root / "docs/site" not in path.parents)
+    yield from sorted((root / "docs").rglob("*.md"))
 
 
 def blocks(page, wanted="cpp"):

@@ -70,9 +70,11 @@ class Pages:
         for compound in self.compounds.values():
             name, named = self.name_of(compound), {}
             for member in compound.iter("memberdef"):
-                if member.get("prot") == "public" and member.get("kind") in ("variable", "typedef") and compound.get("id") in self.anchors:
+                if member.get("prot") != "public":
+                    continue
+                if member.get("kind") in ("variable", "typedef") and compound.get("id") in self.anchors:
                     self.anchors[member.get("id")] = self.anchors[compound.get("id")]  # it is in a list of the class
-                elif member.get("prot") == "public":
+                else:
                     owner = "" if name == "msstream" else name + "::"
                     full = owner + text_of(member.find("name"))
                     key = full, member.find("location").get("file")  # overloads in two headers are on two pages
@@ -151,16 +153,21 @@ class Pages:
         return compound.get("id").removesuffix("Base") != compound.get("id") and compound.get("id")[:-4] in self.compounds
 
     def members(self, compound):
-        """Yields the public members in the order of the header, those of a renamed base first."""
-        for base in self.bases(compound):
-            yield from self.members(base)
+        """Yields the public members in the order of the header, and then those of a renamed base that the face does not
+        declare itself. Left out are members that name types of internal namespaces: they are for the library."""
+        own = set()
         for member in sorted(compound.iter("memberdef"), key=line_of):
-            name = text_of(member.find("name"))
-            if (member.get("prot") == "public" and member.get("kind") != "friend" and not name.startswith("~")
-                    and "=delete" not in text_of(member.find("argsstring")).replace(" ", "")
-                    and not name.startswith("operator=") and "<" not in name
-                    and "->" not in text_of(member.find("argsstring")) and "detail::" not in text_of(member.find("qualifiedname"))):
-                yield member
+            name, arguments = text_of(member.find("name")), text_of(member.find("argsstring"))
+            types = " ".join(text_of(one) for one in member.findall("type") + member.findall("param/type"))
+            conditions = text_of(member.find("templateparamlist")) + text_of(member.find("requiresclause"))
+            if (member.get("prot") != "public" or member.get("kind") == "friend" or name.startswith(("~", "operator="))
+                    or "<" in name or "->" in arguments or "=delete" in arguments.replace(" ", "")
+                    or "detail::" in types + text_of(member.find("qualifiedname")) or "detail::AnyRuntime" in conditions):
+                continue
+            own.add(name)
+            yield member
+        for base in self.bases(compound):
+            yield from (member for member in self.members(base) if text_of(member.find("name")) not in own)
 
     def count(self, owner, members):
         """Counts members with and without docstrings. Overloads share one."""
@@ -252,8 +259,8 @@ def sections(pages, members, level):
 def class_section(pages, compound):
     name, kind = pages.name_of(compound), compound.get("kind")
     yield f"{pages.target(slug('api-' + name))}## {name}"
-    bases = [tidy(text_of(base)) for base in compound.findall("basecompoundref")
-             if base.get("prot") == "public" and not text_of(base).split("<")[0].endswith("Base") and "detail::" not in text_of(base)]
+    bases = [tidy(text_of(base)) for base in compound.findall("basecompoundref") if base.get("prot") == "public"
+             and not text_of(base).split("<")[0].endswith("Base") and "detail::" not in text_of(base)]
     if kind == "concept":
         yield code([tidy(text_of(compound.find("initializer")))])
     else:
@@ -281,7 +288,8 @@ def run_doxygen(folder):
     """Runs Doxygen and returns its warnings about docstrings."""
     config = (ROOT / "docs/site/Doxyfile").read_text(encoding="utf-8") + f"OUTPUT_DIRECTORY = {folder}\n"
     done = subprocess.run(["doxygen", "-"], input=config, cwd=ROOT, capture_output=True, text=True, check=True)
-    return [line for line in done.stderr.split("\n") if "warning:" in line and not any(words in line for words in NOT_OF_DOCSTRINGS)]
+    return [line for line in done.stderr.split("\n")
+            if "warning:" in line and not any(words in line for words in NOT_OF_DOCSTRINGS)]
 
 
 def write(folder, pages):
@@ -302,12 +310,11 @@ def write(folder, pages):
         (folder / room / f"{name}.md").write_text(text, encoding="utf-8")
         rooms.setdefault(room, []).append(name)
     for room, names in rooms.items():
-        listed = "\n".join(names)
+        listed = "\n".join(f"{room}/{name}" for name in names)
         (folder / f"{room}.md").write_text(
             f"# {room}/\n\n{ROOMS[room][1]}\n\nStep {STEPS[room]} of [the staircase](../docs/design.md#the-staircase).\n\n"
-            f"```{{toctree}}\n:maxdepth: 2\n\n{chr(10).join(f'{room}/{name}' for name in listed.split())}\n```\n", encoding="utf-8")
-    order = "\n".join(sorted(rooms, key=lambda room: (STEPS[room], room)))
-    return order
+            f"```{{toctree}}\n:maxdepth: 2\n\n{listed}\n```\n", encoding="utf-8")
+    return "\n".join(sorted(rooms, key=lambda room: (STEPS[room], room)))
 
 
 INTRODUCTION = """# Reference of the headers

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the spelling of the staged pages with aspell: docs/site/check_spelling.py FOLDER [--fix].
 
-Code, links, acronyms, and names with an underscore, a dot, a digit or a capital letter inside are no words. docs/site/words.txt has the words that aspell
-does not know, sorted, a line each. It has no word that no page uses. With --fix, the list is written: read what it adds.
+Code, links, acronyms, and names with an underscore, a dot, a digit or a capital letter inside are no words.
+docs/site/words.txt has the words that aspell does not know, sorted, a line each, and none that no page uses. With --fix,
+the list is written: read what it adds.
 """
 import re
 import subprocess

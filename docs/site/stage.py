@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-from check_snippets import FENCE, LINK  # noqa: E402
+from check_snippets import FENCE, LINK, pages_of  # noqa: E402
 
 LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".cu": "cpp", ".py": "python", ".json": "json", ".sh": "sh"}
 SITE = Path("docs/site")
@@ -59,8 +59,11 @@ class Stage:
         for line in (ROOT / page).read_text(encoding="utf-8").split("\n"):
             if named := NAMED.match(line):
                 indent, language, name = named.groups()
-                line = f"{indent}```{{code-block}} {language}\n{indent}:caption: {'Output of ' if language == 'text' else ''}{name}"
-                line += f"\n{indent}:force:\n"
+                source = Path(name.split()[0])
+                self.sources.add(source)
+                link = f"[{name}]({'../' * len(page.parent.parts)}{page_of_source(source)})"
+                caption = f"Output of {link}" if language == "text" else link
+                line = f'{indent}```{{code-block}} {language}\n{indent}:caption: "{caption}"\n{indent}:force:\n'
                 in_code = True
             elif FENCE.match(line):
                 in_code = not in_code
@@ -76,8 +79,8 @@ class Stage:
     def source_pages(self):
         for path in sorted(self.sources):
             if (ROOT / path).is_dir():
-                inside = [one.relative_to(ROOT) for one in sorted((ROOT / path).iterdir()) if one.is_dir() or one.suffix in LANGUAGES]
-                self.sources.update(inside)
+                self.sources.update(one.relative_to(ROOT) for one in (ROOT / path).iterdir()
+                                    if one.is_dir() or one.suffix in LANGUAGES)
         for path in sorted(self.sources):
             page = page_of_source(path)
             title = f"---\norphan: true\n---\n\n# {path.as_posix()}\n\n"
@@ -95,16 +98,12 @@ class Stage:
 
 def main():
     stage = Stage(Path(sys.argv[1]))
-    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
-        page = page.relative_to(ROOT)
-        if SITE not in page.parents:
-            stage.page(page)
-    for page in (ROOT / SITE).glob("*.md"):
+    for page in pages_of(ROOT):
         stage.page(page.relative_to(ROOT))
     stage.source_pages()
     # The home page is README.md; the contents follow it.
-    index = stage.folder / "index.md"
-    index.write_text(index.read_text(encoding="utf-8") + (ROOT / SITE / "contents.txt").read_text(encoding="utf-8"), encoding="utf-8")
+    with (stage.folder / "index.md").open("a", encoding="utf-8") as index:
+        index.write((ROOT / SITE / "contents.txt").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -142,12 +142,13 @@ def dead_links(path, page, name):
 
 def silent_pictures(page, name):
     """Yields the pictures without a text in their place."""
-    text = "\n".join(line if number in shown else "" for shown in [dict(prose(page))]
-                     for number, line in enumerate(page.split("\n"), 1))
+    shown = dict(prose(page))
+    text = "\n".join(re.sub(r"`[^`]*`", "``", shown.get(number, "")) for number in range(1, page.count("\n") + 2))
     for found in PICTURE.finditer(text):
         if len(found.group(1).split()) < FEWEST_WORDS:
             line = text.count("\n", 0, found.start()) + 1
-            yield f"{name}:{line}: the text in place of the picture has fewer than {FEWEST_WORDS} words: '{found.group(1)}'"
+            words = " ".join(found.group(1).split())
+            yield f"{name}:{line}: the text in place of the picture has fewer than {FEWEST_WORDS} words: '{words}'"
 
 
 def foreign_cells(root, page, name):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-from check_layers import ROOMS, STEPS  # noqa: E402
+from check_layers import INCLUDE, ROOMS, STEPS  # noqa: E402
 
 # Warnings of Doxygen 1.9.4 about declarations that it cannot parse. They are about no docstring.
 NOT_OF_DOCSTRINGS = ("Internal inconsistency", "no uniquely matching class member")
@@ -292,6 +292,13 @@ def run_doxygen(folder):
             if "warning:" in line and not any(words in line for words in NOT_OF_DOCSTRINGS)]
 
 
+def included_by(room, rooms):
+    """Returns the other rooms whose headers those of a room include, the lowest first."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "include/msstream" / room).rglob("*.[hc]*")]
+    found = {name for text in texts for _, header in INCLUDE.findall(text) for name in header.split("/")[1:2]}
+    return sorted((found & rooms.keys()) - {room}, key=lambda name: (STEPS[name], name))
+
+
 def write(folder, pages):
     headers = {}
     for compound in pages.compounds.values():
@@ -311,8 +318,10 @@ def write(folder, pages):
         rooms.setdefault(room, []).append(name)
     for room, names in rooms.items():
         listed = "\n".join(f"{room}/{name}" for name in names)
+        lower = " ".join(f"[{other}/]({other}.md)" for other in included_by(room, rooms))
         (folder / f"{room}.md").write_text(
-            f"# {room}/\n\n{ROOMS[room][1]}\n\nStep {STEPS[room]} of [the staircase](../docs/design.md#the-staircase).\n\n"
+            f"# {room}/\n\n{ROOMS[room][1]}\n\nStep {STEPS[room]} of [the staircase](../docs/design.md#the-staircase)."
+            f"{' Its headers include those of ' + lower + '.' if lower else ''}\n\n"
             f"```{{toctree}}\n:maxdepth: 2\n\n{listed}\n```\n", encoding="utf-8")
     return "\n".join(sorted(rooms, key=lambda room: (STEPS[room], room)))
 

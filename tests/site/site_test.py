@@ -20,7 +20,7 @@ SCREENS = {"wide": {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobil
 # What is wrong with the page that is open, as a list of sentences.
 LOOK = """(() => {
   const wrong = [];
-  if (!document.querySelector("h1, h2")) wrong.push("has no heading");
+  if (!document.querySelector("h1, #search-results")) wrong.push("has no heading");
   const excess = document.documentElement.scrollWidth - innerWidth;
   if (excess > 1) wrong.push(`is ${excess} pixels wider than the screen`);
   for (const one of document.images)
@@ -67,8 +67,9 @@ def findings(browser, site, pictures):
         yield f"search.html: the first results for StreamScope are {found[:5]}"
     if pictures:
         browser.picture(pictures / "search.png")
-    yield from (f"script error: {error}" for error in browser.errors)
-    yield from (f"request to another host: {url}" for url in browser.requests if not url.startswith(("file:", "data:", "about:")))
+    yield from (f"script error: {error}" for error in dict.fromkeys(browser.errors))
+    yield from (f"request to another host: {url}" for url in dict.fromkeys(browser.requests)
+                if not url.startswith(("file:", "data:", "about:")))
 
 
 def main():

@@ -13,8 +13,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
 
   headers  each public header compiled alone
   tidy     clang-tidy over the library, the examples and the public headers
-  asan     every example program, its tests, kernels and long random programs with the address and undefined-behaviour
-           sanitizers
+  asan     every room and every example program with the address and undefined-behaviour sanitizers
   tsan     every room and every example program with the thread sanitizer
   load     all tests of the host runtime three times, beside four busy processes
   consumer a user's project that has the sources in a subdirectory, built and run
@@ -31,6 +30,9 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   site     the documentation as a site: spelling, links, docstrings, and its pages in headless Chromium; left out without
            a network
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
+  cuda12   the host's code with the headers of CUDA 12.4, of PyPI
+  sm75     the kernels for GPUs of compute capability 7.5, with the newest nvcc of PyPI; so also sm80, sm86, sm89, sm90,
+           sm100 and sm120
   gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
 
   scripts/nightly.sh load core
@@ -51,11 +53,10 @@ everything() {
 # Sanitizers read their options from the environment. The CMake presets set the options only for
 # everyday builds, so asan and tsan set them here.
 asan() {
-  local tests='train_|serve_|Train|Serve|ExactOrder|Arena|HostStream>'
   everything asan
   ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1 \
-    ctest --test-dir "$root/build/asan-everything" --output-on-failure --parallel "$(nproc)" -R "$tests"
+    ctest --test-dir "$root/build/asan-everything" --output-on-failure --parallel "$(nproc)"
 }
 
 tsan() {
@@ -215,6 +216,8 @@ hta() {
     --tool "$root/build/$preset/tools/overlap/msstream-overlap" "$folder/recording.json.gz" "${traces[@]}"
 }
 
+cuda12() { "$root/scripts/check_toolkits.sh" host; }
+
 gpu() {
   choose_preset
   if [ "$preset" != cuda ]; then
@@ -232,13 +235,16 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load consumer core fuzz sklearn python stress captures collectives parquet mpi page site hta gpu)
+parts=(headers tidy asan tsan load consumer core fuzz sklearn python stress captures collectives parquet mpi page site hta
+  cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    headers | tidy | asan | tsan | load | consumer | core | fuzz | sklearn | python | stress | captures | collectives | parquet | mpi | page | site | hta | gpu) chosen+=("$argument") ;;
-    *) die "no part $argument, only: ${parts[*]}" ;;
+    *)
+      [[ " ${parts[*]} " == *" $argument "* ]] || die "no part $argument, only: ${parts[*]}"
+      chosen+=("$argument")
+      ;;
   esac
 done
 [ "${#chosen[@]}" != 0 ] || chosen=("${parts[@]}")
@@ -251,7 +257,10 @@ for part in "${chosen[@]}"; do
   set +e
   (
     set -e
-    "$part"
+    case $part in
+      sm*) "$root/scripts/check_toolkits.sh" kernels "${part#sm}" ;;
+      *) "$part" ;;
+    esac
   )
   status=$?
   set -e

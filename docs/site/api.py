@@ -318,7 +318,7 @@ def write(folder, pages):
         rooms.setdefault(room, []).append(name)
     for room, names in rooms.items():
         listed = "\n".join(f"{room}/{name}" for name in names)
-        lower = " ".join(f"[{other}/]({other}.md)" for other in included_by(room, rooms))
+        lower = ", ".join(f"[{other}/]({other}.md)" for other in included_by(room, rooms))
         (folder / f"{room}.md").write_text(
             f"# {room}/\n\n{ROOMS[room][1]}\n\nStep {STEPS[room]} of [the staircase](../docs/design.md#the-staircase)."
             f"{' Its headers include those of ' + lower + '.' if lower else ''}\n\n"

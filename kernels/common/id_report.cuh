@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/id_report.hpp"
+#include "common/warp_reduce.cuh"
 
 #include <cuda_runtime.h>
 
@@ -60,7 +61,7 @@ struct OutOfRangeCount {
 /// are good. Returns whether any id was bad. All lanes of a warp must call count_out_of_range()
 /// together.
 __device__ inline bool count_out_of_range(IdReport const& report, unsigned ids) {
-  unsigned const total = __reduce_add_sync(0xFFFFFFFFU, ids);
+  unsigned const total = warp_sum(ids);
   if (total != 0 && report.count != nullptr && threadIdx.x % warpSize == 0) {
     atomicAdd(reinterpret_cast<unsigned long long*>(report.count), total);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/launch.cuh"
+#include "common/warp_reduce.cuh"
 #include "elementwise/top_k.hpp"
 #include "elementwise/top_key.hpp"
 
@@ -95,7 +96,7 @@ struct WarpRow {
     return count;
   }
   __device__ unsigned count(std::uint32_t bound) const {
-    return __reduce_add_sync(kAllLanes, count_in_lane(bound));
+    return warp_sum(count_in_lane(bound));
   }
 
   /// Keeps only the first `kept` of the elements that equal `order`, and sets the others of them to
@@ -190,11 +191,8 @@ __device__ unsigned collect_greatest(float const* values,
   std::uint32_t bound = 1;
   if constexpr (PerLane > SortedPerLane) {
     auto const greatest = row.greatest_of_lane();
-    BoundSearch<PerLane> search{.row = row,
-                                .k = wanted,
-                                .most = kMost,
-                                .high = __reduce_max_sync(kAllLanes, greatest),
-                                .reaching = columns};
+    BoundSearch<PerLane> search{
+        .row = row, .k = wanted, .most = kMost, .high = warp_max(greatest), .reaching = columns};
     if constexpr (SortedPerLane == 1) {
       search.narrow_by_greatest_of_lanes(greatest);
     } else {

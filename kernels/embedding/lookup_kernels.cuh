@@ -3,6 +3,7 @@
 
 #include "common/existing_places.hpp"
 #include "common/launch.cuh"
+#include "common/warp_reduce.cuh"
 #include "embedding/combiners.cuh"
 #include "embedding/lookup.hpp"
 #include "embedding/lookup_ids.cuh"
@@ -141,8 +142,8 @@ __device__ void pool_bag(Writer const& writer,
   static_assert(kRowsOfPart % 32 == 0 && kRowsOfPart % kInFlight == 0, "parts end between rounds");
   // The reductions of the counts over the warp also show the compiler that all lanes take the same
   // branches.
-  int const longest = __reduce_max_sync(0xFFFFFFFFU, places.count);
-  int const shortest = __reduce_min_sync(0xFFFFFFFFU, places.count);
+  int const longest = warp_max(places.count);
+  int const shortest = warp_min(places.count);
   Combiner combiner(writer.args.pooling);
   typename Combiner::Whole sums_of_parts;
   Ids ids(shape);

@@ -40,6 +40,7 @@ class Launches {
         if (is_over() || std::chrono::steady_clock::now() >= deadline) {
           return false;
         }
+        // Another rank may be loading kernels, which takes up to some 100 ms.
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     }

@@ -60,6 +60,7 @@ struct State {
   bool ends_constructors = false;
   int ending = 0;
   bool holds_ends = false;
+  bool holds_deregistrations = false;
 };
 
 State& state() {
@@ -250,6 +251,19 @@ void release_ends() {
   all.changed.notify_all();
 }
 
+void hold_deregistrations() {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  all.holds_deregistrations = true;
+}
+
+void release_deregistrations() {
+  auto& all = state();
+  Lock const lock(all.mutex);
+  all.holds_deregistrations = false;
+  all.changed.notify_all();
+}
+
 void end_constructors() {
   auto& all = state();
   Lock lock(all.mutex);
@@ -407,10 +421,17 @@ ncclResult_t ncclCommWindowRegister(
 }
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   auto& all = fake_nccl::state();
-  fake_nccl::Lock const lock(all.mutex);
-  auto const result = fake_nccl::begin(all, "ncclCommWindowDeregister", comm);
-  return result != ncclSuccess || comm->windows.erase(window) == 1
-             ? result
+  fake_nccl::Lock lock(all.mutex);
+  if (auto const result = fake_nccl::begin(all, "ncclCommWindowDeregister", comm);
+      result != ncclSuccess) {
+    return result;
+  }
+  ++comm->calls_in_progress;
+  all.changed.wait(lock, [&] { return !all.holds_deregistrations || comm->is_aborted; });
+  --comm->calls_in_progress;
+  all.changed.notify_all();
+  return comm->windows.erase(window) == 1
+             ? ncclSuccess
              : fake_nccl::misuse(all, "ncclCommWindowDeregister of no window");
 }
 

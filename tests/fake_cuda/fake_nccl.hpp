@@ -55,6 +55,11 @@ class FailingCall {
 void hold_ends();
 void release_ends();
 
+/// Lets ncclCommWindowDeregister() block from now on, as while it waits for collectives in flight,
+/// until its communicator is aborted or release_deregistrations() is called.
+void hold_deregistrations();
+void release_deregistrations();
+
 /// Ends the constructors that wait for ranks which do not come, with an error, and waits for them.
 void end_constructors();
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <optional>
 #include <string>
+#include <thread>
 
 namespace fake_cuda {
 namespace {
@@ -127,6 +128,29 @@ TEST_F(NcclTest, a_registration_that_fails_is_told_to_all_ranks) {
   });
   EXPECT_THAT(messages[1], HasSubstr("symmetric_tensor(): NCCL: an error of the fake NCCL"));
   EXPECT_THAT(messages[0], AllOf(HasSubstr("rank 1"), HasSubstr("symmetric_tensor()")));
+}
+
+TEST_F(NcclTest, the_end_of_a_symmetric_tensor_ends_with_a_communicator_that_fails_meanwhile) {
+  auto const deregistered = fake_nccl::calls("ncclCommWindowDeregister");
+  fake_nccl::hold_deregistrations();
+  ms::comm::run_as_threads(2, [&](World const& world) {
+    Device const device;
+    auto const own = communicator(device, world);
+    std::optional symmetric(ms::comm::symmetric_tensor<float>(own, {4}));
+    if (world.rank() == 0) {
+      symmetric.reset();
+    } else {
+      while (fake_nccl::calls("ncclCommWindowDeregister") == deregistered) {
+        std::this_thread::yield();
+      }
+      fake_nccl::FailingCall const failing("ncclAllReduce", 1);
+      auto const values = ms::zeros<float>(device, {4});
+      EXPECT_THAT(message_of([&] { ms::comm::all_reduce(own, values); }), HasSubstr("all_reduce"));
+    }
+    EXPECT_THAT(message_of([&] { static_cast<void>(own.exchange("nothing")); }),
+                HasSubstr("rank 1"));
+  });
+  fake_nccl::release_deregistrations();
 }
 
 }  // namespace

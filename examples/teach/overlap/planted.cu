@@ -373,11 +373,7 @@ void legacy_and_busy(Options const& options) {
   });
 }
 
-struct Mode {
-  char const* name;
-  void (*run)(Options const&);
-};
-constexpr Mode kModes[] = {
+constexpr planted::Mode kModes[] = {
     {"hardware_queue", hardware_queue},
     {"lazy_loading", lazy_loading},
     {"queue_is_full", queue_is_full},
@@ -401,15 +397,5 @@ constexpr Mode kModes[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto const options = planted::parse(argc, argv);
-  for (auto const& mode : kModes) {
-    if (options.mode == mode.name) {
-      mode.run(options);
-      return 0;
-    }
-  }
-  for (auto const& mode : kModes) {
-    std::printf("%s\n", mode.name);
-  }
-  return options.mode.empty() ? 0 : 2;
+  return planted::run_mode(argc, argv, kModes);
 }

@@ -25,14 +25,19 @@ inline void check(cudaError_t error, char const* what) {
 }
 #define PLANTED_CHECK(call) ::planted::check((call), #call)
 
-/// Keeps its blocks busy for `ns`, however many other kernels run.
-static __global__ void spin(unsigned long long ns) {
+/// Keeps a thread busy for `ns`.
+static __device__ void hold_for(unsigned long long ns) {
   unsigned long long begin = 0;
   unsigned long long now = 0;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
   do {
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
   } while (now - begin < ns);
+}
+
+/// Keeps its blocks busy for `ns`, however many other kernels run.
+static __global__ void spin(unsigned long long ns) {
+  hold_for(ns);
 }
 
 /// Work of `us` in `blocks` blocks of 256 threads, which leave most of a large GPU free if they are
@@ -149,6 +154,27 @@ void measure(Options const& options, char const* program, int steps, Step&& step
   }
   std::sort(times.begin(), times.end());
   print(options, program, times[times.size() / 2]);
+}
+
+struct Mode {
+  char const* name;
+  void (*run)(Options const&);
+};
+
+/// Runs the mode that the command line names, or lists all modes. Returns the program's status.
+template <std::size_t N>
+int run_mode(int argc, char** argv, Mode const (&modes)[N]) {
+  auto const options = parse(argc, argv);
+  for (auto const& mode : modes) {
+    if (options.mode == mode.name) {
+      mode.run(options);
+      return 0;
+    }
+  }
+  for (auto const& mode : modes) {
+    std::printf("%s\n", mode.name);
+  }
+  return options.mode.empty() ? 0 : 2;
 }
 
 }  // namespace planted

@@ -9,6 +9,7 @@
 
 namespace {
 
+using planted::hold_for;
 using planted::new_event;
 using planted::new_stream;
 using planted::Options;
@@ -79,15 +80,6 @@ void short_kernels(Options const& options) {
 }
 
 constexpr int kStates = 16 * 256;
-
-__device__ void hold_for(unsigned long long ns) {
-  unsigned long long begin = 0;
-  unsigned long long now = 0;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
-  do {
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  } while (now - begin < ns);
-}
 
 /// Half of a step of a filter: the state from what was corrected.
 __global__ void predict(float* state, unsigned long long ns) {
@@ -210,11 +202,7 @@ void graph_as_a_whole(Options const& options) {
   });
 }
 
-struct Mode {
-  char const* name;
-  void (*run)(Options const&);
-};
-constexpr Mode kModes[] = {
+constexpr planted::Mode kModes[] = {
     {"short_kernels", short_kernels},
     {"true_dependency", true_dependency},
     {"recording_overhead", recording_overhead},
@@ -225,15 +213,5 @@ constexpr Mode kModes[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto const options = planted::parse(argc, argv);
-  for (auto const& mode : kModes) {
-    if (options.mode == mode.name) {
-      mode.run(options);
-      return 0;
-    }
-  }
-  for (auto const& mode : kModes) {
-    std::printf("%s\n", mode.name);
-  }
-  return options.mode.empty() ? 0 : 2;
+  return planted::run_mode(argc, argv, kModes);
 }

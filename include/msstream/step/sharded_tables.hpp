@@ -168,14 +168,14 @@ class ShardedTables {
   [[nodiscard]] std::int64_t width() const noexcept { return body_.width(); }
 
   /// Sends the ids of this rank's samples to the ranks that have their rows. `bags` has those of
-  /// all tables, in the order of the specs, as for ops::EmbeddingTables. The ids of
-  /// the next batch can be exchanged while other work runs, because ids depend on no weights of
-  /// tables: all kernels of exchange() and prefetch…() are issued to a group of these tables with
-  /// low priority, and the collectives to the communicator's. Weights of ids, which all ranks have
-  /// or none, are
-  /// sent too, by one more collective. Asynchronous; capture-safe. Throws std::invalid_argument for
-  /// more samples than most_samples, for shapes other than those of TableBags, and for weights of
-  /// ids beside a table of Pooling::max.
+  /// all tables, in the order of the specs, as for ops::EmbeddingTables. The ids of the next batch
+  /// can be exchanged while other work runs, because ids depend on no weights of tables: all
+  /// kernels of exchange() and prefetch…() are issued to a group of these tables with low priority,
+  /// and the collectives to the communicator's. To look up at once, call lookup() with the bags.
+  /// Weights of ids, which all ranks have or none, are sent too, by one more collective.
+  /// Asynchronous; capture-safe. Throws std::invalid_argument for more samples than most_samples,
+  /// for shapes other than those of TableBags, and for weights of ids beside a table of
+  /// Pooling::max.
   [[nodiscard]] ShardedIds<R> exchange(
       ops::TableBags<R> const& bags,
       std::source_location issued_at = std::source_location::current()) const {

@@ -59,7 +59,7 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0), "msstream needs NCCL 
 ///
 /// States: sound until the first failure of its peers, then aborted, once the thread that watches
 /// it has noticed. A failed communicator puts nothing on streams. Memory ordering: `mutex_`
-/// protects the communicator against its end while NCCL is called.
+/// protects the communicator against its end while NCCL is called, unless the call does not return.
 ///
 /// NCCL's communicator is one whose calls block: with others, NCCL starts a thread for each call,
 /// and goes on after the last one while the process ends.
@@ -163,7 +163,7 @@ class Nccl final : public PeersTransport<Peers> {
     peers_->announce(part);
     bool const is_empty = part.what.count == 0 && part.what.capacity == 0 &&
                           part.what.kind != CollectiveKind::barrier && part.counts == nullptr;
-    if (calls_.comm == nullptr || is_empty || peers_->has_failed()) {
+    if (has_ended() || is_empty || peers_->has_failed()) {
       return;
     }
     // The group that launches the collective has made the device current.
@@ -223,7 +223,7 @@ class Nccl final : public PeersTransport<Peers> {
     constexpr int kLooks = 10;
     std::unique_lock const lock(mutex_, std::try_to_lock);
     auto state = ncclSuccess;
-    if (!lock.owns_lock() || calls_.comm == nullptr || home_.is_left() ||
+    if (!lock.owns_lock() || has_ended() || home_.is_left() ||
         ncclCommGetAsyncError(calls_.comm, &state) != ncclSuccess || state == ncclSuccess ||
         ++looks_with_error_ < kLooks) {
       return;
@@ -286,12 +286,13 @@ class Nccl final : public PeersTransport<Peers> {
     std::lock_guard const guard(mutex_);
     ncclWindow_t handle = nullptr;
     auto result = ncclInvalidArgument;  // of a communicator that has failed meanwhile
-    if (calls_.comm != nullptr) {
+    if (!has_ended()) {
       InCall const in_call(call_);
       result = ncclCommWindowRegister(calls_.comm, memory, bytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
     }
     if (result != ncclSuccess) {
-      auto const why = failure_text("symmetric_tensor(): " + text_of(result, calls_.comm));
+      auto const why = failure_text("symmetric_tensor(): " +
+                                    text_of(result, has_ended() ? nullptr : calls_.comm));
       static_cast<void>(ncclMemFree(memory));
       peers_->rethrow_failure(nullptr);  // NCCL's may be a consequence
       peers_->lose(peers_->rank(), why);
@@ -311,7 +312,9 @@ class Nccl final : public PeersTransport<Peers> {
       runtime_->make_current();
       auto const window = std::ranges::find(windows_, memory, &Window::memory);
       if (window != windows_.end()) {
-        static_cast<void>(ncclCommWindowDeregister(calls_.comm, window->handle));
+        if (!has_ended()) {
+          static_cast<void>(ncclCommWindowDeregister(calls_.comm, window->handle));
+        }
         windows_.erase(window);
       }
       static_cast<void>(ncclMemFree(memory));
@@ -340,16 +343,19 @@ class Nccl final : public PeersTransport<Peers> {
     return part;
   }
 
+  /// Whether there is no communicator to call NCCL with. The caller holds `mutex_`.
+  [[nodiscard]] bool has_ended() const noexcept {
+    return calls_.comm == nullptr || is_aborted_.load();
+  }
+
   /// Ends the collectives in flight, and the communicator. Calls nothing of CUDA before the
   /// collectives have been told to end.
   void abort() noexcept {
-    // A call of NCCL that has the lock may itself wait until the collectives in flight end.
+    // A call of NCCL that has the lock may itself wait until the collectives in flight end. What it
+    // uses stays then.
     constexpr auto kForCalls = std::chrono::milliseconds(500);
     std::unique_lock const lock(mutex_, kForCalls);
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-    windows_.clear();  // NCCL's calls would wait for the collectives in flight
-#endif
-    if (std::exchange(calls_.comm, nullptr) != nullptr) {
+    if (!is_aborted_.exchange(true) && owner_ != nullptr) {
       owner_->abort();
     }
   }
@@ -384,9 +390,10 @@ class Nccl final : public PeersTransport<Peers> {
   msstream::detail::HomeProcess home_{RuntimeLife::driver};
   std::timed_mutex mutex_;
   std::shared_ptr<NcclOwner> owner_;  ///< null once this rank has left
-  NcclCalls calls_;                   ///< with a communicator until it has ended
+  NcclCalls calls_;                   ///< with a communicator until this rank has left
+  std::atomic<bool> is_aborted_{false};
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-  std::vector<Window> windows_;  ///< those of a communicator that has not ended
+  std::vector<Window> windows_;  ///< those of a communicator that this rank has not left
   std::int64_t windows_made_ = 0;
 #endif
   std::atomic<std::uint64_t> call_{0};  ///< see InCall

@@ -195,7 +195,7 @@ std::vector<Gain> predict(Report& report,
       finding.prediction->range.reset();
     }
   }
-  // What a fix gains beside those of all other findings: another cause may hide it.
+  // Another cause may hide the gain of a fix, so it is also predicted beside all other fixes.
   auto const beside_others = [&](std::size_t i) {
     if (fixes <= 1) {
       return Ns{0};

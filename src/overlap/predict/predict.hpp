@@ -14,7 +14,7 @@
 
 namespace msstream::overlap {
 
-/// What the fix of a finding is predicted to gain, alone or beside the fixes of the others.
+/// Tells how much the fix of a finding is predicted to gain, alone or beside the other fixes.
 enum class Gain : std::uint8_t {
   nothing,
   idle_time,  ///< no more than the time in which nothing ran

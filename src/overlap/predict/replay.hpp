@@ -105,12 +105,11 @@ class Replay {
   /// A call of a thread that matters to the device or takes time.
   struct Step {
     Index call = kNone;
-    Ns gap = 0;       ///< since `after`
-    Ns cost = 0;      ///< apart from waiting
-    Index after = 0;  ///< the place of the step that it follows, plus 1; 0 for the start
-    /// Of the gap, that of recorded overheads: of the tool that recorded, and of loading.
-    Ns recording = 0;
-    Ns loading = 0;
+    Ns gap = 0;        ///< since `after`
+    Ns cost = 0;       ///< apart from waiting
+    Index after = 0;   ///< the place of the step that it follows, plus 1; 0 for the start
+    Ns recording = 0;  ///< the part of the gap in which the recorder held the thread up
+    Ns loading = 0;    ///< the part of the gap in which kernels were loaded
     bool long_gap = false;
     bool waits = false;
     std::uint32_t first_target = 0;  ///< in targets_: activities that it waits for

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What work still follows that a fix gives a stream or a thread of its own.
+// Finds the work that a kernel still follows when a fix gives it a stream or a thread of its own.
 #include "overlap/predict/replay.hpp"
 
 namespace msstream::overlap {

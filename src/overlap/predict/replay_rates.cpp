@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a replay takes from a recording besides calls and work: rates and engines of copies, and
-// overheads.
+// Takes rates and engines of copies, and overheads, from a recording.
 #include "overlap/predict/replay.hpp"
 
 #include <algorithm>

@@ -123,7 +123,7 @@ void add_synchronisation(Cupti const& cupti, CUpti_Activity const* activity, Eve
   synchronisation.event = record.cudaEventId;
   if (cupti.has_event_sync_ids()) {
     synchronisation.event_sync =
-        reinterpret_cast<CUpti_ActivitySynchronization2 const*>(activity)->cudaEventSyncId;
+        reinterpret_cast<SynchronizationRecord const*>(activity)->cudaEventSyncId;
   }
   writer.add(synchronisation);
 }
@@ -135,7 +135,7 @@ void add_event(Cupti const& cupti, CUpti_Activity const* activity, EventWriter& 
   recorded.correlation = record.correlationId;
   recorded.event = record.eventId;
   if (cupti.has_event_sync_ids()) {
-    auto const& newer = *reinterpret_cast<CUpti_ActivityCudaEvent2 const*>(activity);
+    auto const& newer = *reinterpret_cast<EventRecord const*>(activity);
     recorded.place.device = newer.deviceId;
     recorded.has_device = true;
     recorded.event_sync = newer.cudaEventSyncId;
@@ -198,7 +198,7 @@ std::size_t convert(Cupti const& cupti,
         break;
       }
       case CUPTI_ACTIVITY_KIND_CONTEXT: {
-        auto const& context = *reinterpret_cast<CUpti_ActivityContext3 const*>(record);
+        auto const& context = *reinterpret_cast<CUpti_ActivityContext const*>(record);
         writer.add(ContextMade{.context = context.contextId,
                                .device = context.deviceId,
                                .null_stream = context.nullStreamId});

@@ -168,8 +168,8 @@ std::string Cupti::become_client() {
   std::array<char, 256> other{};
   CUptiResult code = CUPTI_SUCCESS;
   if (subscribe_v2 != nullptr) {
-    CUpti_SubscriberParams params{};
-    params.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
+    SubscriberParams params{};
+    params.structSize = sizeof(params);
     params.subscriberName = "msstream-overlap";
     params.oldSubscriberName = other.data();
     params.oldSubscriberSize = other.size();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "overlap/record/cupti_newer_cuda.hpp"
+
 #include <cupti.h>
 
 #include <cstdint>
@@ -14,7 +16,7 @@ struct Cupti {
   decltype(cuptiGetVersion)* get_version = nullptr;
   decltype(cuptiGetResultString)* get_result_string = nullptr;
   decltype(cuptiSubscribe)* subscribe = nullptr;
-  decltype(cuptiSubscribe_v2)* subscribe_v2 = nullptr;
+  Subscribe* subscribe_v2 = nullptr;
   decltype(cuptiUnsubscribe)* unsubscribe = nullptr;
   decltype(cuptiGetTimestamp)* get_timestamp = nullptr;
   decltype(cuptiGetCallbackName)* get_callback_name = nullptr;
@@ -23,9 +25,9 @@ struct Cupti {
   decltype(cuptiActivityRegisterCallbacks)* register_callbacks = nullptr;
   decltype(cuptiActivityEnable)* enable = nullptr;
   decltype(cuptiActivityDisable)* disable = nullptr;
-  decltype(cuptiActivityEnableDriverApi)* enable_driver_call = nullptr;
-  decltype(cuptiActivityEnableRuntimeApi)* enable_runtime_call = nullptr;
-  decltype(cuptiActivityEnableAllSyncRecords)* enable_all_syncs = nullptr;
+  EnableCall* enable_driver_call = nullptr;
+  EnableCall* enable_runtime_call = nullptr;
+  EnableAllSyncs* enable_all_syncs = nullptr;
   decltype(cuptiActivityFlushAll)* flush_all = nullptr;
   decltype(cuptiActivityGetNextRecord)* get_next_record = nullptr;
   decltype(cuptiActivityGetNumDroppedRecords)* get_dropped = nullptr;

@@ -36,8 +36,8 @@ detail::CapturedCalls detail::CudaCaptures::end(cudaStream_t origin) noexcept {
   return calls;
 }
 
-detail::HostCall* detail::CudaCaptures::keep_if_captured(cudaStream_t stream,
-                                                         std::unique_ptr<HostCall>& call) {
+detail::HostFunction* detail::CudaCaptures::keep_if_captured(cudaStream_t stream,
+                                                             std::unique_ptr<HostFunction>& call) {
   if (!go_on()) {
     return nullptr;
   }

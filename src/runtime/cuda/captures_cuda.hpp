@@ -15,7 +15,7 @@
 namespace msstream::detail {
 
 /// The host functions that a CUDA graph calls. They must live as long as the graph.
-using CapturedCalls = std::vector<std::unique_ptr<HostCall>>;
+using CapturedCalls = std::vector<std::unique_ptr<HostFunction>>;
 
 struct CudaGraph {
   CudaGraph() = default;
@@ -43,7 +43,8 @@ class CudaCaptures {
   /// Stores the host function `call` with the capture that the stream is part of, and returns its
   /// address. Returns null, and leaves `call` to the caller, if the stream is not being captured.
   /// Costs one load if no capture is in progress.
-  [[nodiscard]] HostCall* keep_if_captured(cudaStream_t stream, std::unique_ptr<HostCall>& call);
+  [[nodiscard]] HostFunction* keep_if_captured(cudaStream_t stream,
+                                               std::unique_ptr<HostFunction>& call);
 
  private:
   using Id = unsigned long long;

@@ -64,7 +64,7 @@ class HostFailure {
 
 /// A host function of a stream or a graph, and the HostFailure that keeps its exceptions, because
 /// no exception may pass through the driver.
-struct HostCall {
+struct HostFunction {
   Closure closure;
   std::shared_ptr<HostFailure> failure;
 

@@ -63,7 +63,7 @@ int level_of(StreamPriority priority) {
 
 void CUDART_CB run_and_delete(void* call) {
   detail::RuntimeThread const marked;
-  std::unique_ptr<detail::HostCall> const owned(static_cast<detail::HostCall*>(call));
+  std::unique_ptr<detail::HostFunction> const owned(static_cast<detail::HostFunction*>(call));
   owned->run();
 }
 
@@ -71,7 +71,7 @@ void CUDART_CB run_and_delete(void* call) {
 /// function.
 void CUDART_CB run_captured(void* call) {
   detail::RuntimeThread const marked;
-  static_cast<detail::HostCall*>(call)->run();
+  static_cast<detail::HostFunction*>(call)->run();
 }
 
 /// Returns the process that made the first call of the CUDA driver. The driver does not work in
@@ -295,8 +295,8 @@ void Cuda::fill(void* memory, std::uint8_t value, std::size_t bytes, native_stre
 
 void Cuda::call_host(native_stream stream, Closure closure) {
   home_.require_here();
-  auto owned =
-      std::make_unique<detail::HostCall>(detail::HostCall{std::move(closure), host_failure_});
+  auto owned = std::make_unique<detail::HostFunction>(
+      detail::HostFunction{std::move(closure), host_failure_});
   if (auto* const kept = captures_->keep_if_captured(stream, owned)) {
     check_cuda(cudaLaunchHostFunc(stream, run_captured, kept), "cudaLaunchHostFunc");
     return;

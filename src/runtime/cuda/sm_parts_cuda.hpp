@@ -19,7 +19,8 @@ struct GreenContextCalls {
   decltype(&cuDevResourceGenerateDesc) describe;
   decltype(&cuGreenCtxCreate) create;
   decltype(&cuGreenCtxDestroy) destroy;
-  decltype(&cuGreenCtxStreamCreate) create_stream;
+  /// cuGreenCtxStreamCreate(), which the headers of CUDA 12.4 lack.
+  CUresult(CUDAAPI* create_stream)(CUstream*, CUgreenCtx, unsigned flags, int level);
   decltype(&cuGetErrorString) error_string;
 };
 

@@ -36,30 +36,17 @@ struct Told {
 };
 constexpr std::size_t kToldOfTable = 3 + LookupsInMany::kToldNumbers;
 
-/// The lookups of one table that are recorded.
-struct Lookups {
-  std::int64_t count = 0;
-  TapeState::Node const* known = nullptr;  ///< one whose ids are known, in exactly the table's rows
-};
-
-[[nodiscard]] Lookups lookups_in(TapeState const& state, AnyTensor const& table) {
+/// Returns the recorded lookup in a table whose ids are known, in exactly the table's rows, or
+/// null. There is no more than one lookup in the table.
+[[nodiscard]] TapeState::Node const* known_lookup(TapeState const& state, AnyTensor const& table) {
   auto const range = MemoryRange::of(table);
-  Lookups found;
   for (auto const& node : state.nodes) {
-    if (auto const* const one = std::get_if<TapeState::LookedUp>(&node.looked_up)) {
-      if (one->range.overlaps(range)) {
-        ++found.count;
-        bool const is_whole = one->range == range && one->table.value == table.shape();
-        found.known = one->ids && is_whole ? &node : nullptr;
-      }
-    } else if (auto const* const many = std::get_if<TapeState::LookedUpMany>(&node.looked_up)) {
-      for (std::int64_t t = 0; t < many->tables.tables(); ++t) {
-        auto const& weights = ops::detail::weights_of(many->tables.table(t));
-        found.count += MemoryRange::of(weights).overlaps(range) ? 1 : 0;
-      }
+    auto const* const one = std::get_if<TapeState::LookedUp>(&node.looked_up);
+    if (one != nullptr && one->ids && one->range == range && one->table.value == table.shape()) {
+      return &node;
     }
   }
-  return found;
+  return nullptr;
 }
 
 /// Returns the ids of a lookup as its backward groups them, on the group of the lookup.
@@ -210,14 +197,15 @@ LookupsAhead gather_ids_ahead(AnyTape& tape,
     in_many.emplace(tape, tables);
     for (std::size_t i = 0; i < tables.size(); ++i) {
       auto const& weights = tables[i].weights;
-      auto const [count, known] = lookups_in(state, weights);
+      auto const count = in_many->lookups_of(i);
       Told told;
       if (weights.immutable()) {
         told.rows = kFrozenTable;
       } else if (tape.has_gradient(weights)) {
         told.rows = kUnknown;
       } else if (count != 0) {
-        OwnLookup const lookup{count == 1 && tape.wants_gradient(weights) ? known : nullptr};
+        OwnLookup const lookup{
+            count == 1 && tape.wants_gradient(weights) ? known_lookup(state, weights) : nullptr};
         auto const rows = lookup.node == nullptr ? 0 : lookup.most_rows();
         told.rows = rows == 0 ? kUnknown : rows;
         if (rows > 0) {

@@ -39,6 +39,13 @@ class ScopeOfGroup {
   std::optional<AnyStreamScope> scope_;
 };
 
+/// Puts the gradient of a table on the tape, in the place of all that it has.
+void replace_rows(TapeState& state, AnyTensor const& weights, LookupGradient gradient) {
+  auto const range = MemoryRange::of(weights);
+  state.row_gradients.remove_overlaps(range);
+  state.row_gradients.emplace(range, {weights.block(), {{weights.shape(), std::move(gradient)}}});
+}
+
 /// Returns the rows that a rank sends, `shape[0]` of them, times a factor: its own, which may be
 /// none, and then zeros.
 [[nodiscard]] Floats padded(std::optional<Floats> const& own,
@@ -213,10 +220,7 @@ struct Exchanged {
     if (factor != 1 && !is_scaled) {
       rows.values = ops::detail::scale(rows.values, factor, issued_at);
     }
-    auto const range = MemoryRange::of(weights);
-    state.row_gradients.remove_overlaps(range);
-    state.row_gradients.emplace(range,
-                                {weights.block(), {{weights.shape(), {std::move(rows), group()}}}});
+    replace_rows(state, weights, {std::move(rows), group()});
   }
 
  private:
@@ -342,10 +346,7 @@ void exchange_rows(TapeState& state,
     if (many.values) {
       auto const gradients = many.gradients(many.ahead.bags, *many.values, issued_at);
       for (std::size_t t = 0; t < gradients.size(); ++t) {
-        auto const& weights = tables[many.ahead.numbers[t]].weights;
-        auto const range = MemoryRange::of(weights);
-        state.row_gradients.remove_overlaps(range);
-        state.row_gradients.emplace(range, {weights.block(), {{weights.shape(), gradients[t]}}});
+        replace_rows(state, tables[many.ahead.numbers[t]].weights, gradients[t]);
       }
     }
   }

@@ -51,7 +51,9 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
     return pooled;
   }
   auto const is_played_back = std::make_shared<bool>(false);
-  waiting_->played_back.push_back(is_played_back);
+  if (!distinct_) {
+    waiting_->played_back.push_back(is_played_back);
+  }
   auto play_back = [self = shared_from_this(), ids, argmax, is_played_back, issued_at](
                        AnyTape& playing, Floats const& gradient) {
     *is_played_back = true;

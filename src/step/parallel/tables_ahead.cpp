@@ -75,17 +75,13 @@ constexpr std::int64_t kBytesOfCollective = std::int64_t{1} << 20U;
 }  // namespace
 
 LookupsInMany::LookupsInMany(AnyTape const& tape, std::vector<NamedTable> const& tables)
-    : tables_(tables), told_(tables.size()) {
+    : tables_(tables), used_(tables.size()), told_(tables.size()) {
   auto const& state = tape.state();
-  if (state.searches != nullptr) {
-    return;
-  }
-  Used used{{}, std::vector<int>(tables.size())};
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    used.numbers.emplace(MemoryRange::of(tables[i].weights), i);
+    numbers_.emplace(MemoryRange::of(tables[i].weights), i);
   }
   auto const count = [&](MemoryRange const& range) {
-    used.numbers.for_each_overlap(range, [&](auto const& table) { ++used.lookups[table.value]; });
+    numbers_.for_each_overlap(range, [&](auto const& table) { ++used_[table.value]; });
   };
   for (auto const& node : state.nodes) {
     if (auto const* const one = std::get_if<TapeState::LookedUp>(&node.looked_up)) {
@@ -96,10 +92,12 @@ LookupsInMany::LookupsInMany(AnyTape const& tape, std::vector<NamedTable> const&
       }
     }
   }
+  if (state.searches != nullptr) {
+    return;
+  }
   for (auto const& node : state.nodes) {
     auto const* const many = std::get_if<TapeState::LookedUpMany>(&node.looked_up);
-    auto numbers =
-        many == nullptr ? std::nullopt : numbers_of(tape, many->tables, many->bags, used);
+    auto numbers = many == nullptr ? std::nullopt : numbers_of(tape, many->tables, many->bags);
     if (!numbers) {
       continue;
     }
@@ -120,8 +118,7 @@ LookupsInMany::LookupsInMany(AnyTape const& tape, std::vector<NamedTable> const&
 std::optional<std::vector<std::size_t>> LookupsInMany::numbers_of(
     AnyTape const& tape,
     Tables const& tables,
-    std::optional<ops::TableBags<AnyRuntime>> const& bags,
-    Used& used) const {
+    std::optional<ops::TableBags<AnyRuntime>> const& bags) {
   if (!bags || bags->offsets || bags->weights || bags->batch_count) {
     return std::nullopt;
   }
@@ -129,8 +126,8 @@ std::optional<std::vector<std::size_t>> LookupsInMany::numbers_of(
   for (std::int64_t t = 0; t < tables.tables(); ++t) {
     auto const& table = tables.table(t);
     auto const& weights = ops::detail::weights_of(table);
-    auto const* const number = used.numbers.find(MemoryRange::of(weights));
-    if (number == nullptr || used.lookups[*number] != 1 ||
+    auto const* const number = numbers_.find(MemoryRange::of(weights));
+    if (number == nullptr || used_[*number] != 1 ||
         tables_[*number].weights.shape() != weights.shape() || table.pooling == ops::Pooling::max ||
         table.default_id || table.hotness == 0 || !tape.wants_gradient(weights) ||
         tape.has_gradient(weights)) {

@@ -45,6 +45,9 @@ class LookupsInMany {
 
   LookupsInMany(AnyTape const& tape, std::vector<NamedTable> const& tables);
 
+  /// Returns the number of recorded lookups, of any kind, in a table or a part of it.
+  [[nodiscard]] int lookups_of(std::size_t table) const { return used_[table]; }
+
   [[nodiscard]] std::array<std::int64_t, kToldNumbers> told_of(std::size_t table) const;
   /// Gathers the ids of the lookups that all ranks have alike and whose outputs are fewer bytes to
   /// send than their rows, where a collective counts as so many bytes as it costs. `told_by[rank]`
@@ -57,11 +60,6 @@ class LookupsInMany {
       std::source_location issued_at) const;
 
  private:
-  /// The tables of the step, and in how many recorded lookups they are.
-  struct Used {
-    ByMemory<std::size_t> numbers;
-    std::vector<int> lookups;  ///< by number
-  };
   struct Lookup {
     ops::EmbeddingTables<AnyRuntime> tables;
     ops::TableBags<AnyRuntime> bags;
@@ -72,12 +70,13 @@ class LookupsInMany {
   [[nodiscard]] std::optional<std::vector<std::size_t>> numbers_of(
       AnyTape const& tape,
       ops::EmbeddingTables<AnyRuntime> const& tables,
-      std::optional<ops::TableBags<AnyRuntime>> const& bags,
-      Used& used) const;
+      std::optional<ops::TableBags<AnyRuntime>> const& bags);
   [[nodiscard]] bool saves_bytes(Lookup const& lookup, std::int64_t samples) const;
 
   std::vector<NamedTable> const& tables_;
-  std::vector<Lookup> lookups_;  ///< by the number of the first table
+  ByMemory<std::size_t> numbers_;  ///< of the tables
+  std::vector<int> used_;          ///< by table, in how many recorded lookups it is
+  std::vector<Lookup> lookups_;    ///< by the number of the first table
   std::vector<Told> told_;
 };
 

@@ -132,7 +132,7 @@ struct RankBags {
   }
 };
 
-/// What a rank sends, by message, and what it reports.
+/// The messages that a rank sends, and its reports.
 struct SentMessages {
   std::vector<std::int64_t> lengths;
   std::vector<std::int64_t> numbers;

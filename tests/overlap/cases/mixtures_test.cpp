@@ -20,8 +20,8 @@ double length_in_ns(Recording const& recording) {
   return static_cast<double>(recording.extent()->length());
 }
 
-/// Of each program, the first finding should be a cause without which the program gains about as
-/// much as without any other one, and as much as is predicted.
+/// The first finding of a program should be a cause without which the program gains about as much
+/// as without any other one, and as much as is predicted.
 TEST(MixturesTest, the_first_finding_brings_the_most) {
   constexpr std::uint32_t kPrograms = 80;
   constexpr double kLeastGain = 0.08;  // of the window: with less, nothing is worth finding

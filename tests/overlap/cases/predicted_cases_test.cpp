@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is predicted of planted programs, against what the simulator says of their fixed twins.
+// Compares predictions for planted programs with the simulated times of their fixed twins.
 #include "overlap/cases/case.hpp"
 #include "overlap/find/find.hpp"
 

@@ -34,6 +34,7 @@ struct State {
   std::size_t dropped = 0;
   std::uint32_t correlation = 0;
   std::uint64_t event_sync = 0;
+  int flushes = 0;
   bool has_system_ids = false;
   bool has_client = false;
 };
@@ -205,6 +206,12 @@ std::size_t fake_kinds() {
   return state().enabled.size();
 }
 
+/// Returns the number of flushes since the program began.
+int fake_flushes() {
+  std::unique_lock lock(mutex());
+  return state().flushes;
+}
+
 void fake_work(char const* kernel_name) {
   std::unique_lock lock(mutex());
   State& s = state();
@@ -296,6 +303,7 @@ CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId, uint8_t) {
 }
 CUptiResult cuptiActivityFlushAll(uint32_t) {
   std::unique_lock lock(mutex());
+  ++state().flushes;
   deliver(lock);
   return CUPTI_SUCCESS;
 }

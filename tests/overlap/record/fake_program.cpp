@@ -15,6 +15,7 @@ namespace {
 
 void (*fake_work)(char const*) = nullptr;
 void (*fake_launch)(char const*) = nullptr;
+int (*fake_flushes)() = nullptr;
 
 void initialise_cuda() {
   void* const library = dlopen(std::getenv("CUDA_INJECTION64_PATH"), RTLD_NOW);
@@ -29,6 +30,14 @@ void initialise_cuda() {
   void* const cupti = dlopen(std::getenv("MSSTREAM_OVERLAP_CUPTI"), RTLD_NOW);
   fake_work = reinterpret_cast<void (*)(char const*)>(dlsym(cupti, "fake_work"));
   fake_launch = reinterpret_cast<void (*)(char const*)>(dlsym(cupti, "fake_launch"));
+  fake_flushes = reinterpret_cast<int (*)()>(dlsym(cupti, "fake_flushes"));
+}
+
+/// Returns once a function has counted so many more calls. The recorder wakes four times a second.
+void wait_for_calls(int (*counted)(), int more) {
+  for (int const until = counted() + more; counted() < until;) {
+    usleep(1000);
+  }
 }
 
 void work(int launches) {
@@ -137,10 +146,19 @@ int main(int count, char** arguments) {
     std::abort();
   }
   if (how == "kill") {
-    // The recorder writes four times a second.
-    usleep(900'000);
+    wait_for_calls(fake_flushes, 3);  // what was flushed before the last one has been written
     work(1);
     raise(SIGKILL);
+  }
+  if (how == "flushes") {
+    // Whether CUPTI is flushed while so many devices of a driver are in use.
+    void* const driver = dlopen(arguments[3], RTLD_NOW | RTLD_GLOBAL);
+    reinterpret_cast<void (*)(int)>(dlsym(driver, "fake_devices"))(std::atoi(arguments[4]));
+    auto* const looks = reinterpret_cast<int (*)()>(dlsym(driver, "fake_looks"));
+    wait_for_calls(looks, 1);
+    int const before = fake_flushes();
+    wait_for_calls(looks, 3);
+    return fake_flushes() == before ? 14 : 15;
   }
   if (how == "own-handler") {
     signal(SIGTERM, [](int) { interrupted = 1; });

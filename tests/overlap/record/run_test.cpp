@@ -178,6 +178,15 @@ TEST_F(OverlapRun, a_killed_program_leaves_a_file_that_says_so) {
   EXPECT_EQ(recording().at("msstream_overlap_end").at("complete"), false);
 }
 
+TEST_F(OverlapRun, a_program_is_flushed_while_it_runs_only_if_it_uses_one_device) {
+  std::string const driver = MSSTREAM_OVERLAP_FAKE_DRIVER;
+  EXPECT_EQ(msstream::overlap::run(options({"flushes", "1", driver, "1"})), 15);
+  auto of_two = options({"flushes", "1", driver, "2"});
+  of_two.force = true;
+  EXPECT_EQ(msstream::overlap::run(of_two), 14);
+  EXPECT_EQ(count_of(recording(), "kernel"), 1) << "the end of the program flushes";
+}
+
 TEST_F(OverlapRun, signals_are_passed_on_and_complete_the_file) {
   EXPECT_EQ(run_until_signal("loop", SIGTERM), 128 + SIGTERM);
   EXPECT_EQ(recording().at("msstream_overlap_end").at("reason"), "signal 15");

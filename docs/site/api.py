@@ -55,7 +55,7 @@ class Pages:
                 for compound in Xml.parse(path).getroot().findall("compounddef"):
                     self.compounds[compound.get("id")] = compound
         # The anchors of declarations, those that have been written, and those to which links may lead.
-        self.anchors, self.written, self.linked = {}, set(), set()
+        self.anchors, self.written, self.linked, self.described = {}, set(), set(), {}
         taken = set()
         self.total, self.missing = 0, set()
         # What the concepts of runtimes require is described there, and not again in each runtime.
@@ -87,6 +87,13 @@ class Pages:
                     self.anchors[member.get("id")] = named[key]
                     for value in member.findall("enumvalue"):
                         self.anchors[value.get("id")] = self.anchors[member.get("id")]
+
+        # A member of a face without a docstring has that of the base's member of the same name.
+        for compound in self.compounds.values():
+            for base in self.bases(compound):
+                theirs = {text_of(one.find("name")): one for one in base.iter("memberdef") if self.description(one)}
+                self.described.update({one.get("id"): theirs[name] for one in compound.iter("memberdef")
+                                       if (name := text_of(one.find("name"))) in theirs and not self.description(one)})
 
     @staticmethod
     def name_of(compound):
@@ -129,6 +136,8 @@ class Pages:
         return "\n\n".join(filter(None, blocks))
 
     def description(self, element):
+        if element.get("id") in self.described:
+            element = self.described[element.get("id")]
         brief, rest = (self.markdown(element.find(tag)) for tag in ("briefdescription", "detaileddescription"))
         return f"{brief}{' ' if brief and rest and rest[0] not in '`-1' else chr(10) * 2}{rest}".strip()
 
@@ -162,7 +171,7 @@ class Pages:
             conditions = text_of(member.find("templateparamlist")) + text_of(member.find("requiresclause"))
             if (member.get("prot") != "public" or member.get("kind") == "friend" or name.startswith(("~", "operator="))
                     or "<" in name or "->" in arguments or "=delete" in arguments.replace(" ", "")
-                    or "detail::" in types + text_of(member.find("qualifiedname")) or "detail::AnyRuntime" in conditions):
+                    or "memory::" in types or "detail::" in types + text_of(member.find("qualifiedname")) or "detail::AnyRuntime" in conditions):
                 continue
             own.add(name)
             yield member

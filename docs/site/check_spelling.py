@@ -48,6 +48,8 @@ def main():
         page = next((name for name, text in pages.items() if re.search(rf"\b{re.escape(word)}\b", text)), "?")
         findings.append(f"{page}: '{word}' is no word of aspell or of docs/site/words.txt")
     findings += [f"docs/site/words.txt: no page uses '{word}', or aspell knows it" for word in known if word not in unknown]
+    if unknown - set(known):
+        findings.append("Write another word, or add the word to the list, a line each, in the order of the alphabet")
     if known != sorted(known, key=key):
         findings.append("docs/site/words.txt: the words are not sorted")
     print("\n".join(findings) or "spelling: all words are known", file=sys.stderr if findings else sys.stdout)

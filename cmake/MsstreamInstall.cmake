@@ -29,6 +29,9 @@ if(TARGET msstream-overlap)
     install(TARGETS msstream_overlap_record LIBRARY DESTINATION lib)
   endif()
 endif()
+if(TARGET msstream-doctor)
+  install(TARGETS msstream-doctor RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir})
 
 configure_package_config_file(

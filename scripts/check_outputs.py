@@ -62,7 +62,7 @@ def violations(build, root):
     for path in pages_of(root):
         page = path.relative_to(root).as_posix()
         for line, name, shown in blocks(path.read_text(encoding="utf-8"), "text"):
-            if not name:
+            if "/" not in name:
                 continue
             source, *arguments = name.split()
             program = program_of(build, source)

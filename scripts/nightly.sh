@@ -33,7 +33,8 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   cuda12   the host's code with the headers of CUDA 12.4, of PyPI
   sm75     the kernels for GPUs of compute capability 7.5, with the newest nvcc of PyPI; so also sm80, sm86, sm89, sm90,
            sm100 and sm120
-  gpu      all tests of both runtimes, a program a room after the other; left out without a GPU
+  gpu      all tests of both runtimes, a program a room after the other, and a report of msstream-doctor; left out
+           without a GPU
 
   scripts/nightly.sh load core
 END
@@ -232,6 +233,8 @@ gpu() {
     [ -x "$program" ] || continue
     "$program" --gtest_brief=1 || broken+=("${program##*/}")
   done
+  python3 -B "$root/tests/doctor/doctor_on_gpu.py" "$root/build/cuda/tools/doctor/msstream-doctor" ||
+    broken+=(msstream-doctor)
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 

@@ -19,7 +19,7 @@ LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".cu": "cpp", ".py": "python", ".json
 SITE = Path("docs/site")
 PICTURES = (".svg", ".png")
 # A block of code with the file that it is cut from, or whose program prints it.
-NAMED = re.compile(r"^( *)```(cpp|text) +(\S.*)$")
+NAMED = re.compile(r"^( *)```(cpp|text) +(\S+/.*)$")
 
 
 def page_of_source(path):

@@ -87,4 +87,16 @@ FailingCall::~FailingCall() {
   device.failing_call.clear();
 }
 
+DriverVersion::DriverVersion(int version) {
+  auto& device = FakeDevice::instance();
+  std::lock_guard const guard(device.mutex);
+  device.driver_version = version;
+}
+
+DriverVersion::~DriverVersion() {
+  auto& device = FakeDevice::instance();
+  std::lock_guard const guard(device.mutex);
+  device.driver_version = CUDART_VERSION;
+}
+
 }  // namespace fake_cuda

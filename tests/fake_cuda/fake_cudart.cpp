@@ -17,9 +17,10 @@ using fake_cuda::FakeDevice;
 using fake_cuda::MemoryKind;
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  return call("cudaGetDeviceCount", [&](FakeDevice&) {
-    *count = 1;
-    return cudaSuccess;
+  return call("cudaGetDeviceCount", [&](FakeDevice& device) {
+    constexpr int kLeast = CUDART_VERSION / 1000 * 1000;
+    *count = device.driver_version >= kLeast ? 1 : 0;
+    return device.driver_version >= kLeast ? cudaSuccess : cudaErrorInsufficientDriver;
   });
 }
 

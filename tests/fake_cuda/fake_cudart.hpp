@@ -87,4 +87,14 @@ class FailingCall {
   FailingCall& operator=(FailingCall const&) = delete;
 };
 
+/// A guard. While it lives, the driver supports the CUDA `version`, such as 12020 for 12.2, and
+/// with 0 there is no driver. Only one guard may exist.
+class DriverVersion {
+ public:
+  explicit DriverVersion(int version);
+  ~DriverVersion();
+  DriverVersion(DriverVersion const&) = delete;
+  DriverVersion& operator=(DriverVersion const&) = delete;
+};
+
 }  // namespace fake_cuda

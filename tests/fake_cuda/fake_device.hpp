@@ -122,6 +122,7 @@ class FakeDevice {
   Counts counts;
   std::vector<std::string> misuses;
   bool busy = false;
+  int driver_version = CUDART_VERSION;  ///< the CUDA that the driver supports; 0 without a driver
   std::string failing_call;
   std::uint64_t calls_before_failure = 0;
 

@@ -102,7 +102,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const*) {
   });
 }
 
-/// Returns an attribute of an H100, for the attributes that CUB reads.
+/// Returns an attribute of an H100, for the attributes that CUB and msstream-doctor read.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return call("cudaDeviceGetAttribute", [&](FakeDevice& device) {
     switch (attribute) {
@@ -120,6 +120,19 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
         return cudaSuccess;
       case cudaDevAttrMaxSharedMemoryPerBlock:
         *value = 48 << 10;
+        return cudaSuccess;
+      case cudaDevAttrAsyncEngineCount:
+        *value = 3;
+        return cudaSuccess;
+      case cudaDevAttrCanMapHostMemory:
+      case cudaDevAttrConcurrentKernels:
+      case cudaDevAttrEccEnabled:
+      case cudaDevAttrStreamPrioritiesSupported:
+        *value = 1;
+        return cudaSuccess;
+      case cudaDevAttrComputeMode:
+      case cudaDevAttrMemoryPoolsSupported:
+        *value = 0;
         return cudaSuccess;
       default:
         return device.misuse(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/show/report_json.hpp"
 
+#include "base/json_schema.hpp"
 #include "overlap/find/find.hpp"
 #include "overlap/read/read.hpp"
 #include "overlap/show/example.hpp"
@@ -31,64 +32,9 @@ json schema(std::string const& name = "overlap-report") {
   return json::parse(file);
 }
 
-/// Checks a value against the part of JSON Schema that the schema uses, and adds what is wrong.
-void validate(json const& value,
-              json const& rule,
-              std::string const& path,
-              json const& root,
-              std::vector<std::string>& wrong) {
-  if (rule.contains("$ref")) {
-    auto const name = rule["$ref"].get<std::string>().substr(std::string("#/$defs/").size());
-    return validate(value, root["$defs"].at(name), path, root, wrong);
-  }
-  if (rule.contains("const") && value != rule["const"]) {
-    wrong.push_back(path + " is not " + rule["const"].dump());
-  }
-  if (rule.contains("enum") && std::ranges::find(rule["enum"], value) == rule["enum"].end()) {
-    wrong.push_back(path + " is " + value.dump());
-  }
-  if (rule.contains("type")) {
-    auto const types = rule["type"].is_array() ? rule["type"] : json::array({rule["type"]});
-    bool const fits = std::ranges::any_of(types, [&](json const& type) {
-      return (type == "object" && value.is_object()) || (type == "array" && value.is_array()) ||
-             (type == "string" && value.is_string()) || (type == "null" && value.is_null()) ||
-             (type == "integer" && value.is_number_integer()) ||
-             (type == "number" && value.is_number());
-    });
-    if (!fits) {
-      wrong.push_back(path + " is " + value.dump() + ", not " + rule["type"].dump());
-    }
-  }
-  if (rule.contains("minimum") && value.is_number() && value < rule["minimum"]) {
-    wrong.push_back(path + " is below " + rule["minimum"].dump());
-  }
-  if (value.is_object() && rule.contains("properties")) {
-    for (auto const& name : rule.value("required", json::array())) {
-      if (!value.contains(name.get<std::string>())) {
-        wrong.push_back(path + " lacks " + name.dump());
-      }
-    }
-    for (auto const& [name, member] : value.items()) {
-      if (rule["properties"].contains(name)) {
-        validate(member, rule["properties"][name], path + "." + name, root, wrong);
-      } else {
-        wrong.push_back(path + "." + name + " is not described");
-      }
-    }
-  }
-  if (value.is_array() && rule.contains("items")) {
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      validate(value[i], rule["items"], path + "[" + std::to_string(i) + "]", root, wrong);
-    }
-  }
-}
-
 std::vector<std::string> wrong_in(std::string const& text,
                                   std::string const& name = "overlap-report") {
-  std::vector<std::string> wrong;
-  auto const rules = schema(name);
-  validate(json::parse(text), rules, "report", rules, wrong);
-  return wrong;
+  return msstream::testing::schema_mistakes(json::parse(text), schema(name));
 }
 
 TEST(OverlapJson, reports_obey_the_schema) {

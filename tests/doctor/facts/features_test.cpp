@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor/facts/features.hpp"
+
+#include "doctor/facts/libraries.hpp"
+#include "find_line.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace msstream::doctor {
+namespace {
+
+using ::testing::HasSubstr;
+
+FeatureFacts all_features() {
+  FeatureFacts facts;
+  for (auto FeatureFacts::*feature : {&FeatureFacts::concurrent_kernels,
+                                      &FeatureFacts::priorities,
+                                      &FeatureFacts::pages,
+                                      &FeatureFacts::memory_pools,
+                                      &FeatureFacts::green_contexts,
+                                      &FeatureFacts::green_streams,
+                                      &FeatureFacts::host_access,
+                                      &FeatureFacts::graph_updates,
+                                      &FeatureFacts::multicast}) {
+    facts.*feature = Available::yes;
+  }
+  facts.copy_engines = 3;
+  facts.most_sm_parts = 16;
+  return facts;
+}
+
+TEST(DoctorFeatures, a_device_with_all_has_no_advice) {
+  EXPECT_EQ(worst_of(feature_lines(all_features())), Level::ok);
+  EXPECT_THAT(the_line(feature_lines(all_features()), "green-contexts").value, HasSubstr("16"));
+}
+
+TEST(DoctorFeatures, what_is_missing_is_told_with_the_fallback) {
+  auto const none = feature_lines({});
+  EXPECT_EQ(level_of(none, "concurrent-kernels"), Level::bad);
+  EXPECT_EQ(level_of(none, "copy-engines"), Level::slow);
+  for (auto const& line : none) {
+    EXPECT_NE(line.advice, "") << line.id;
+  }
+  auto facts = all_features();
+  facts.pages = Available::not_by_device;
+  facts.green_streams = Available::not_by_driver;
+  auto const lines = feature_lines(facts);
+  EXPECT_THAT(the_line(lines, "virtual-memory").value, HasSubstr("device"));
+  EXPECT_THAT(the_line(lines, "virtual-memory").advice, HasSubstr("cudaMalloc"));
+  EXPECT_THAT(the_line(lines, "green-streams").value, HasSubstr("driver"));
+  EXPECT_EQ(tally_of(lines).note, 2);
+}
+
+LibraryFacts good_libraries() {
+  LibraryFacts facts;
+  facts.is_cuda_build = facts.has_driver = facts.has_cupti = true;
+  facts.cupti_subscribe = kCuptiSuccess;
+  facts.counters_restricted = false;
+  facts.nccl_built_in = true;
+  facts.nccl_version = 22'703;
+  facts.mpi_built_in = true;
+  facts.mpi_version = "Open MPI v4.1.4";
+  return facts;
+}
+
+TEST(DoctorLibraries, libraries_that_work_are_ok) {
+  auto const lines = library_lines(good_libraries());
+  EXPECT_EQ(worst_of(lines), Level::ok);
+  EXPECT_EQ(the_line(lines, "nccl").value, "built in, 2.27.3");
+}
+
+TEST(DoctorLibraries, tools_that_are_attached_are_told) {
+  auto facts = good_libraries();
+  facts.cuda_injection = "/opt/tool.so";
+  EXPECT_EQ(level_of(library_lines(facts), "nvtx"), Level::note);
+  facts.nvtx_injection = "/no/such.so";
+  facts.nvtx_can_load = false;
+  EXPECT_THAT(the_line(library_lines(facts), "nvtx").advice, HasSubstr("does not exist"));
+  facts.cupti_subscribe = kCuptiManySubscribers;
+  EXPECT_EQ(the_line(library_lines(facts), "cupti").value, "held by another profiler");
+  facts.cupti_subscribe = 38;
+  EXPECT_THAT(the_line(library_lines(facts), "cupti").value, HasSubstr("38"));
+  facts.has_cupti = false;
+  EXPECT_EQ(level_of(library_lines(facts), "cupti"), Level::note);
+}
+
+TEST(DoctorLibraries, counters_are_for_administrators_unless_opened) {
+  auto facts = good_libraries();
+  facts.counters_restricted = true;
+  EXPECT_EQ(level_of(library_lines(facts), "counters"), Level::note);
+  facts.may_administrate = true;
+  EXPECT_EQ(level_of(library_lines(facts), "counters"), Level::ok);
+}
+
+TEST(DoctorLibraries, built_in_libraries_that_cannot_be_loaded_are_bad) {
+  auto facts = good_libraries();
+  facts.nccl_version.reset();
+  facts.mpi_version.clear();
+  EXPECT_EQ(level_of(library_lines(facts), "nccl"), Level::bad);
+  EXPECT_EQ(level_of(library_lines(facts), "mpi"), Level::bad);
+  facts.nccl_built_in = facts.mpi_built_in = false;
+  EXPECT_EQ(level_of(library_lines(facts), "nccl"), Level::note);
+  EXPECT_EQ(level_of(library_lines(facts), "mpi"), Level::ok);
+}
+
+TEST(DoctorLibraries, loading_of_kernels_has_three_values) {
+  auto facts = good_libraries();
+  EXPECT_THAT(the_line(library_lines(facts), "module-loading").advice, HasSubstr("EAGER"));
+  facts.module_loading = "EAGER";
+  EXPECT_EQ(the_line(library_lines(facts), "module-loading").advice, "");
+  facts.module_loading = "EARGER";
+  EXPECT_EQ(level_of(library_lines(facts), "module-loading"), Level::note);
+}
+
+}  // namespace
+}  // namespace msstream::doctor

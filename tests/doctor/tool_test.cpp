@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs msstream-doctor: its options, its outputs and its exit statuses.
+#include "base/json_schema.hpp"
+#include "base/run_program.hpp"
+#include "base/temporary_folder.hpp"
+#include "doctor/facts/device.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#ifndef MSSTREAM_DOCTOR_TOOL
+#define MSSTREAM_DOCTOR_TOOL ""
+#endif
+
+namespace msstream::doctor {
+namespace {
+
+using msstream::testing::Ended;
+using msstream::testing::Words;
+using nlohmann::json;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class DoctorTool : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string_view(MSSTREAM_DOCTOR_TOOL).empty()) {
+      GTEST_SKIP() << "this build has no msstream-doctor";
+    }
+  }
+  [[nodiscard]] static Ended run(Words const& arguments, Words const& environment = {}) {
+    return msstream::testing::run_program(
+        MSSTREAM_DOCTOR_TOOL, arguments, {.environment = environment});
+  }
+  /// Returns what a report says is wrong only on this computer: bad lines that no option causes.
+  [[nodiscard]] static int status_of(json const& report) {
+    return report["summary"]["bad"].get<int>() > 0 ? 1 : 0;
+  }
+};
+
+/// Returns the headings of a report as the terminal shows it, and below each the things of its
+/// lines: all but levels, values and advice.
+std::vector<std::string> shape_of(std::string const& text) {
+  std::vector<std::string> shape;
+  std::istringstream lines(text);
+  std::regex const entry("^  (?:ok|note|slow|bad) +(.*?)(?:  .*)?$");
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch found;
+    if (std::regex_match(line, found, entry)) {
+      shape.push_back("  " + found[1].str());
+    } else if (!line.empty() && line.front() != ' ' && line.find(',') == std::string::npos) {
+      shape.push_back(line);
+    }
+  }
+  return shape;
+}
+
+TEST_F(DoctorTool, a_report_obeys_the_schema_and_has_its_status) {
+  auto const ended = run({"--json", "-"});
+  auto const report = json::parse(ended.out);
+  auto const schema =
+      json::parse(msstream::testing::read_all(MSSTREAM_SOURCE_FOLDER "/docs/doctor.schema.json"));
+  EXPECT_THAT(msstream::testing::schema_mistakes(report, schema), IsEmpty());
+  EXPECT_EQ(ended.status, status_of(report)) << ended.err;
+  EXPECT_THAT(ended.err, IsEmpty());
+  std::set<std::string> ids;
+  for (auto const& line : report["lines"]) {
+    ids.insert(line["id"].get<std::string>());
+    EXPECT_NE(line["value"], "") << line;
+  }
+  for (auto const* const id : {"processors",
+                               "instruction-set",
+                               "numa",
+                               "memory",
+                               "locked-memory",
+                               "open-files",
+                               "shared-memory",
+                               "huge-pages",
+                               "msstream-variables",
+                               "build",
+                               "driver",
+                               "devices",
+                               "nvtx",
+                               "cupti",
+                               "nccl",
+                               "mpi",
+                               "module-loading",
+                               "threads-at-once",
+                               "thread-wake-up",
+                               "memory-copy",
+                               "host-issue"}) {
+    EXPECT_THAT(ids, Contains(id));
+  }
+}
+
+TEST_F(DoctorTool, a_quick_report_measures_nothing) {
+  auto const ended = run({"--quick"});
+  EXPECT_THAT(ended.out, HasSubstr("\nHost\n"));
+  EXPECT_THAT(ended.out, Not(HasSubstr("Measured")));
+  EXPECT_THAT(ended.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(ended.err, IsEmpty());
+}
+
+TEST_F(DoctorTool, a_file_gets_what_the_text_says) {
+  msstream::testing::TemporaryFolder const folder;
+  auto const file = (folder / "report.json").string();
+  auto const ended = run({"--quick", "--json", file});
+  EXPECT_THAT(ended.out, HasSubstr(" bad\n"));
+  EXPECT_EQ(json::parse(msstream::testing::read_all(file))["quick"], true);
+}
+
+TEST_F(DoctorTool, refused_values_fail_and_are_all_named) {
+  auto const ended =
+      run({"--quick"}, {"MSSTREAM_STREAM_GROUPS=0", "MSSTREAM_LAUNCH_THREADS=sometimes"});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.out, HasSubstr("bad   MSSTREAM_STREAM_GROUPS"));
+  EXPECT_THAT(ended.out, HasSubstr("an integer from 1 to 256, found '0'"));
+  EXPECT_THAT(ended.out, HasSubstr("bad   MSSTREAM_LAUNCH_THREADS"));
+}
+
+TEST_F(DoctorTool, fail_on_chooses_the_level) {
+  Words const slow{"CUDA_LAUNCH_BLOCKING=1"};
+  auto const usual = run({"--quick", "--json", "-"}, slow);
+  EXPECT_EQ(usual.status, status_of(json::parse(usual.out)));
+  EXPECT_EQ(run({"--quick", "--fail-on", "slow"}, slow).status, 1);
+}
+
+TEST_F(DoctorTool, mistakes_in_arguments_have_status_2) {
+  for (Words const& wrong : {Words{"--device", "-1"},
+                             Words{"--device", "1023"},
+                             Words{"--fail-on", "never"},
+                             Words{"--processes", "1"},
+                             Words{"--start-mps"},
+                             Words{"--quik"},
+                             Words{"--json", "/no/such/folder/a.json"},
+                             Words{"worker", "0"}}) {
+    auto const ended = run(wrong);
+    EXPECT_EQ(ended.status, 2) << wrong.front() << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("error: "));
+    EXPECT_THAT(ended.out, IsEmpty());
+  }
+  EXPECT_THAT(run({"--quik"}).err, HasSubstr("did you mean --quick?"));
+}
+
+TEST_F(DoctorTool, help_version_and_list_have_status_0) {
+  auto const help = run({"--help"});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.out, HasSubstr("Examples:"));
+  EXPECT_THAT(run({"--version"}).out, HasSubstr("msstream-doctor "));
+  auto const list = run({"--list"});
+  EXPECT_EQ(list.status, 0);
+  EXPECT_THAT(list.out, Not(IsEmpty()));
+}
+
+TEST_F(DoctorTool, processes_are_measured_beside_groups) {
+  auto const ended = run({"--processes", "2", "--json", "-"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  auto const report = json::parse(ended.out);
+  ASSERT_GE(report["lines"].size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_GT(report["lines"][i]["number"], 0) << report["lines"][i];
+  }
+}
+
+TEST_F(DoctorTool, the_page_shows_the_lines_of_a_build_for_the_host) {
+  auto const page = msstream::testing::read_all(MSSTREAM_SOURCE_FOLDER "/docs/doctor.md");
+  std::string_view const opening = "```text msstream-doctor\n";
+  auto const begin = page.find(opening);
+  ASSERT_NE(begin, std::string::npos);
+  auto const from = begin + opening.size();
+  auto const block = page.substr(from, page.find("```", from) - from);
+  auto const ended = run({});
+  if (!ended.out.starts_with(block.substr(0, block.find('\n'))) ||
+      ended.out.find("\nDevices\n") != std::string::npos) {
+    GTEST_SKIP() << "the page shows a build for the host, without a GPU";
+  }
+  EXPECT_GT(shape_of(block).size(), 25U);
+  EXPECT_EQ(shape_of(block), shape_of(ended.out));
+}
+
+TEST(DoctorMps, a_daemon_that_has_ended_is_not_running) {
+  msstream::testing::TemporaryFolder const folder;
+  auto const pipes = folder / "tmp/nvidia-mps";
+  EXPECT_FALSE(read_mps(folder.path()).is_running);
+  std::filesystem::create_directories(pipes);
+  std::ofstream(pipes / "control") << "";
+  std::ofstream(pipes / "nvidia-cuda-mps-control.pid") << ::getpid();
+  EXPECT_TRUE(read_mps(folder.path()).is_running);
+  std::ofstream(pipes / "nvidia-cuda-mps-control.pid") << 2'000'000'000;  // beyond all processes
+  EXPECT_FALSE(read_mps(folder.path()).is_running);
+}
+
+}  // namespace
+}  // namespace msstream::doctor

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor/doctor_command.hpp"
+
+#include "cli/outputs.hpp"
+#include "doctor/examination.hpp"
+#include "doctor/facts/environment.hpp"
+#include "doctor/measure/measure_processes.hpp"
+#include "doctor/progress.hpp"
+#include "doctor/report.hpp"
+#include "doctor/time_limit.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <utility>
+
+namespace msstream::doctor {
+namespace {
+
+/// The longest time that a check may take: the start of a driver with many GPUs takes some ten
+/// seconds without persistence mode, and --processes starts programs one after the other.
+constexpr std::chrono::seconds kLimitOfCheck{60};
+constexpr std::chrono::seconds kLimitOfProcesses{300};
+
+struct Chosen {
+  std::string json;
+  bool is_quick = false;
+  int device = 0;
+  bool lists = false;
+  Level fail_on = Level::bad;
+  int processes = 0;
+  bool starts_mps = false;
+  bool shows_version = false;
+};
+
+Chosen parse(cli::Arguments const& arguments) {
+  Chosen chosen;
+  cli::Options options(
+      "Says what this computer can do for msstream, and what to change: driver, devices, limits, "
+      "variables, libraries, and measured copies, launches and overlap.\n\n"
+      "Each line begins with its level: ok; note (works, worth knowing); slow (works, and costs "
+      "time that a change could save); bad (does not work). Below it is what to do. "
+      "Changes no setting, takes at most 512 MiB of a GPU and some seconds.\n\n"
+      "Exit status: 0; 1 if a line has the level of --fail-on or a worse one, or an output cannot "
+      "be written; 2 for mistakes in the arguments.",
+      {{"msstream-doctor", "look at everything, and measure GPU 0"},
+       {"msstream-doctor --quick", "measure nothing: under a second"},
+       {"msstream-doctor --list && msstream-doctor --device 1", "choose another GPU"},
+       {"msstream-doctor --json report.json", "keep the results, such as for a bug report"},
+       {"msstream-doctor --json - | jq '.lines[] | select(.level == \"slow\")'",
+        "what costs time, for a script"},
+       {"msstream-doctor --quick --fail-on slow", "a check before a job starts"},
+       {"msstream-doctor --processes 4",
+        "is it better to start 4 processes, or 4 groups in one?"}});
+  options.group("What to look at");
+  options.add_flag("--quick", chosen.is_quick, "measure nothing");
+  options.add<int>("--device", chosen.device, "the number of the GPU to measure", {0, 1023});
+  options.add_flag("--list", chosen.lists, "list the GPUs, and end");
+  options.group("Several processes on one GPU");
+  options.add<int>("--processes",
+                   chosen.processes,
+                   "measure this many processes beside as many groups of one process, and nothing "
+                   "else; 0 for not",
+                   {0, 64});
+  options.add_flag("--start-mps",
+                   chosen.starts_mps,
+                   "with --processes: start a daemon of CUDA's Multi-Process Service for the "
+                   "measurement, if none runs, and end it");
+  options.group("Output");
+  options.add("--json",
+              chosen.json,
+              "write the report as JSON; - for the standard output, in "
+              "place of the text",
+              "a path or -");
+  options.add_choice<Level>("--fail-on",
+                            chosen.fail_on,
+                            {{"note", Level::note}, {"slow", Level::slow}, {"bad", Level::bad}},
+                            "the level from which the exit status is 1");
+  options.add_flag("--version", chosen.shows_version, "print the version, and end");
+  // The section on variables reports unknown ones.
+  std::ostringstream ignored;
+  options.parse(arguments, ignored);
+  if (chosen.processes == 1) {
+    throw cli::UsageError("--processes: expected 0 or an integer from 2 to 64, found 1");
+  }
+  if (chosen.starts_mps && chosen.processes == 0) {
+    throw cli::UsageError("--start-mps: expected --processes N beside it");
+  }
+  if (!chosen.json.empty() && chosen.json != "-") {
+    cli::check_outputs({{"--json", chosen.json}});
+  }
+  return chosen;
+}
+
+/// Collects lines, and writes the report once: at the end, or when a check hangs.
+class Run {
+ public:
+  Run(Chosen const& chosen, Report report)
+      : chosen_(chosen),
+        report_(std::move(report)),
+        limit_(chosen.processes > 0 ? kLimitOfProcesses : kLimitOfCheck,
+               [this](std::string const& check) { end_hanging(check); }) {}
+
+  [[nodiscard]] Findings findings() {
+    return {[this](Lines lines) { add(std::move(lines)); },
+            [this](std::string_view check) {
+              progress_.show(check);
+              limit_.begin(check);
+            }};
+  }
+  void add(Lines lines) {
+    std::lock_guard const lock(mutex_);
+    report_.lines.insert(report_.lines.end(), lines.begin(), lines.end());
+  }
+  void set_device(int device) {
+    std::lock_guard const lock(mutex_);
+    report_.device = device;
+  }
+  /// Writes the report, and returns the exit status.
+  int finish() {
+    limit_.end();
+    std::lock_guard const lock(mutex_);
+    return write();
+  }
+
+ private:
+  int write() {
+    progress_.clear();
+    std::ranges::stable_sort(report_.lines, {}, &Line::section);
+    if (chosen_.json == "-") {
+      cli::print(json_text(report_));
+    } else {
+      cli::print(terminal_text(report_, overlap::TextStyle::of_stdout()));
+      cli::write_output("--json", chosen_.json, json_text(report_));
+    }
+    return worst_of(report_.lines) >= chosen_.fail_on ? 1 : 0;
+  }
+
+  /// Ends the process: the thread of the check may wait for ever.
+  [[noreturn]] void end_hanging(std::string const& check) {
+    std::lock_guard const lock(mutex_);
+    report_.lines.push_back(
+        {report_.is_cuda_build ? Section::device_measured : Section::host_measured,
+         "time-limit",
+         "check that did not end",
+         Level::bad,
+         check,
+         "It was given up, and the checks behind it were left out. A device that does not answer "
+         "needs a restart of the driver or of the computer (dmesg may show an Xid)."});
+    static_cast<void>(write());
+    for (auto const& failure : cli::take_output_failures()) {
+      std::cerr << "msstream-doctor: error: " << failure << "\n";
+    }
+    std::_Exit(1);
+  }
+
+  Chosen const& chosen_;
+  std::mutex mutex_;  ///< of report_ and of the output
+  Report report_;
+  Progress progress_;
+  TimeLimit limit_;  ///< the last member, since its thread uses the others
+};
+
+void print_list(Computer const& computer) {
+  std::string text;
+  for (auto const& device : computer.devices) {
+    text += summary_of(device) + "\n";
+  }
+  if (text.empty()) {
+    text = "no GPU that programs can use\n";
+    for (auto const& line : driver_lines(computer.driver)) {
+      if (line.level == Level::bad) {
+        text += fmt::format("{}: {}. {}\n", line.thing, line.value, line.advice);
+      }
+    }
+  }
+  cli::print(text);
+}
+
+void require_device(Chosen const& chosen, Computer const& computer) {
+  int const count = static_cast<int>(computer.devices.size());
+  if (chosen.device >= count && chosen.device != 0) {
+    throw cli::UsageError(
+        count == 0 ? fmt::format("--device: there is no GPU, found {}", chosen.device)
+                   : fmt::format("--device: expected an integer from 0 to {}, found {}; --list "
+                                 "lists the GPUs",
+                                 count - 1,
+                                 chosen.device));
+  }
+}
+
+}  // namespace
+
+int doctor_command(cli::Arguments const& arguments) {
+  auto const chosen = parse(arguments);
+  if (chosen.shows_version) {
+    cli::print(fmt::format("msstream-doctor {}\n", version()));
+    return 0;
+  }
+  // Changes the environment, so that it comes before threads.
+  auto const environment = read_environment();
+  Report report;
+  report.is_cuda_build = MSSTREAM_CUDA != 0;
+  report.is_quick = chosen.is_quick;
+  Run run(chosen, std::move(report));
+  auto const findings = run.findings();
+  findings.begin("the driver");
+  auto const computer = read_computer();
+  if (chosen.lists) {
+    print_list(computer);
+    return 0;
+  }
+  require_device(chosen, computer);
+  if (computer.has_usable_device()) {
+    run.set_device(chosen.device);
+  }
+  if (chosen.processes > 0) {
+    ProcessPlan plan;
+    plan.processes = chosen.processes;
+    plan.device = computer.has_usable_device() ? chosen.device : -1;
+    plan.start_mps = chosen.starts_mps;
+    plan.mps = read_mps();
+    run.add(process_lines(measure_processes(plan, findings.begin)));
+  } else {
+    examine({chosen.device, chosen.is_quick}, computer, environment, findings);
+  }
+  return run.finish();
+}
+
+}  // namespace msstream::doctor

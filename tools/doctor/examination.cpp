@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor/examination.hpp"
+
+#include "doctor/facts/host.hpp"
+#include "doctor/facts/libraries.hpp"
+#include "doctor/facts/limits.hpp"
+#include "doctor/facts/nvml.hpp"
+#include "doctor/measure/measure_host.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <iterator>
+#include <utility>
+
+#if MSSTREAM_CUDA
+#include "doctor/facts/cuda_facts_cuda.hpp"
+#include "doctor/measure/measure_device_cuda.hpp"
+#endif
+
+namespace msstream::doctor {
+namespace {
+
+Lines host_measurements(double processors, Findings const& findings) {
+  HostMeasures measures;
+  measures.processors = processors;
+  findings.begin("threads that run at once");
+  measures.threads_at_once = measure_threads_at_once(processors);
+  findings.begin("a thread wakes another one");
+  measures.wake_us = measure_wake_us();
+  findings.begin("copies in the host's memory");
+  measures.copy_gb_per_s = measure_copy_gb_per_s();
+  findings.begin("issue() on the host runtime");
+  measures.issue_us = measure_host_issue_us();
+  return host_measure_lines(measures);
+}
+
+#if MSSTREAM_CUDA
+Line without_device(Section section, char const* id, char const* thing) {
+  return {section, id, thing, Level::ok, "not looked at, without a device that programs can use"};
+}
+
+Lines device_measurements(ExaminationPlan const& plan,
+                          Computer const& computer,
+                          EnvironmentFacts const& environment,
+                          Findings const& findings) {
+  MeasurePlan measured;
+  measured.device = plan.device;
+  measured.link_gb_per_s =
+      link_gb_per_s(computer.devices.at(static_cast<std::size_t>(plan.device)).nvml);
+  measured.max_connections_set = environment.variables.contains("CUDA_DEVICE_MAX_CONNECTIONS");
+  return device_measure_lines(measure_device(measured, findings.begin));
+}
+#endif
+
+}  // namespace
+
+Computer read_computer() {
+  Computer computer;
+  auto const nvml = read_nvml();
+  computer.driver = read_driver(nvml);
+#if MSSTREAM_CUDA
+  add_cuda(computer.driver);
+  computer.devices = read_devices(computer.driver.devices, nvml);
+#else
+  computer.devices = devices_of(nvml);
+#endif
+  return computer;
+}
+
+void examine(ExaminationPlan const& plan,
+             Computer const& computer,
+             EnvironmentFacts const& environment,
+             Findings const& findings) {
+  findings.begin("the host");
+  auto const host = read_host();
+  findings.add(host_lines(host));
+  findings.add(limit_lines(read_limits()));
+  findings.add(environment_lines(environment));
+  findings.add(driver_lines(computer.driver));
+  for (auto const& device : computer.devices) {
+    findings.add(device_lines(device, {computer.driver.architectures, computer.driver.has_ptx}));
+  }
+  if (!computer.devices.empty()) {
+    findings.add({mps_line(read_mps())});
+  }
+#if MSSTREAM_CUDA
+  if (computer.has_usable_device()) {
+    findings.begin("features of the device");
+    findings.add(feature_lines(read_features(plan.device)));
+  } else {
+    findings.add({without_device(Section::features, "features", "features of the device")});
+  }
+#endif
+  if (!plan.is_quick) {
+    findings.add(host_measurements(usable_processors(host), findings));
+#if MSSTREAM_CUDA
+    findings.add(computer.has_usable_device()
+                     ? device_measurements(plan, computer, environment, findings)
+                     : Lines{without_device(Section::device_measured, "device", "the device")});
+#endif
+  }
+  // The last check: while CUPTI has a subscriber, launches take longer.
+  findings.begin("libraries and tools");
+  findings.add(library_lines(read_libraries(environment.variables, computer.driver.supports > 0)));
+}
+
+}  // namespace msstream::doctor

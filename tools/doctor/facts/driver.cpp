@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "doctor/facts/driver.hpp"
+
+#include "doctor/facts/system_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace msstream::doctor {
+namespace fs = std::filesystem;
+namespace {
+
+/// Returns the oldest branch of drivers for a major version of CUDA, by NVIDIA's table "CUDA
+/// Toolkit and Minimum Required Driver Version for CUDA Minor Version Compatibility".
+int least_driver(int cuda_version) {
+  switch (cuda_version / 1000) {
+    case 11:
+      return 450;
+    case 12:
+      return 525;
+    default:
+      return 580;  // CUDA 13
+  }
+}
+
+std::string needed_text(DriverFacts const& facts) {
+  return fmt::format("this build needs CUDA {}, which is in drivers from {} on",
+                     cuda_version_text(facts.toolkit / 1000 * 1000),
+                     least_driver(facts.toolkit));
+}
+
+Line build_line(DriverFacts const& facts) {
+  Line line{Section::driver, "build", "this build"};
+  if (!facts.is_cuda_build) {
+    line.value = "for the host alone";
+    return line;
+  }
+  std::string architectures;
+  for (auto const architecture : facts.architectures) {
+    architectures += fmt::format("{}sm_{}", architectures.empty() ? "" : ", ", architecture);
+  }
+  line.value = fmt::format("CUDA {}, for {}",
+                           cuda_version_text(facts.toolkit),
+                           architectures.empty() ? "unknown devices" : architectures);
+  line.quantity = {facts.toolkit / 1000.0, "CUDA"};
+  if (facts.runtime / 1000 != facts.toolkit / 1000) {
+    return judged(std::move(line),
+                  Level::bad,
+                  fmt::format("The CUDA runtime that was loaded is {}. Put the libcudart of the "
+                              "build first into LD_LIBRARY_PATH.",
+                              cuda_version_text(facts.runtime)));
+  }
+  return line;
+}
+
+/// Says why there is no driver, as far as the files of the system tell.
+std::string reason_without_driver(DriverFacts const& facts) {
+  if (facts.has_kernel_module) {
+    return "The kernel module is loaded, but libcuda.so.1 was not found or does not work. In a "
+           "container, start it with the NVIDIA container toolkit (docker run --gpus all); "
+           "elsewhere install the driver's library, or add its folder to LD_LIBRARY_PATH.";
+  }
+  return "Install NVIDIA's driver, or use a computer with a GPU.";
+}
+
+Line version_line(DriverFacts const& facts) {
+  Line line{Section::driver, "driver", "driver"};
+  if (facts.supports == 0) {
+    line.value = facts.driver.empty() ? "none found" : facts.driver + ", which does not answer";
+    if (!facts.is_cuda_build) {
+      return judged(std::move(line), Level::ok, "");
+    }
+    return judged(std::move(line),
+                  Level::bad,
+                  fmt::format("Without a driver nothing runs on a GPU; {}. {} Device<Host> works "
+                              "without one.",
+                              needed_text(facts),
+                              reason_without_driver(facts)));
+  }
+  line.value = fmt::format("{}supports CUDA {}",
+                           facts.driver.empty() ? "" : facts.driver + ", ",
+                           cuda_version_text(facts.supports));
+  line.quantity = {facts.supports / 1000.0, "CUDA"};
+  if (facts.is_cuda_build && !is_driver_new_enough(facts)) {
+    return judged(
+        std::move(line),
+        Level::bad,
+        fmt::format("The driver is too old: it supports CUDA {}, and {}. Update it; for GPUs of "
+                    "data centres, the package cuda-compat-{}-{} works beside it.",
+                    cuda_version_text(facts.supports),
+                    needed_text(facts),
+                    facts.toolkit / 1000,
+                    facts.toolkit % 1000 / 10));
+  }
+  if (facts.is_cuda_build && facts.supports < facts.toolkit) {
+    return judged(std::move(line),
+                  Level::note,
+                  fmt::format("It is older than the toolkit ({}) of the build. Programs run, but "
+                              "PTX of the build cannot be compiled at run time, and features of "
+                              "the newer version are missing.",
+                              cuda_version_text(facts.toolkit)));
+  }
+  return line;
+}
+
+Line devices_line(DriverFacts const& facts) {
+  Line line{Section::driver, "devices", "devices that programs see"};
+  line = with_quantity(std::move(line), {static_cast<double>(facts.devices), ""});
+  if (!facts.is_cuda_build) {
+    return facts.devices == 0 ? line
+                              : judged(std::move(line),
+                                       Level::note,
+                                       "This build of msstream does not use them. Configure with "
+                                       "-DMSSTREAM_CUDA=ON (preset cuda).");
+  }
+  if (facts.devices > 0) {
+    return line;
+  }
+  if (facts.supports == 0 || !is_driver_new_enough(facts)) {
+    return judged(std::move(line), Level::bad, "The line about the driver says why.");
+  }
+  if (facts.is_device_hidden) {
+    return judged(std::move(line),
+                  Level::bad,
+                  "CUDA_VISIBLE_DEVICES is set, and hides them if it names none that exists. "
+                  "Unset it, or correct it.");
+  }
+  if (!facts.has_device_files) {
+    return judged(std::move(line),
+                  Level::bad,
+                  "/dev/nvidiactl cannot be opened. In a container, start it with --gpus all; "
+                  "elsewhere look at the permissions of /dev/nvidia*, and run nvidia-smi as root "
+                  "once, which makes the files.");
+  }
+  return judged(std::move(line),
+                Level::bad,
+                fmt::format("CUDA says: {}. nvidia-smi shows whether the driver sees a GPU.",
+                            facts.problem.empty() ? "no device" : facts.problem));
+}
+
+bool can_open(fs::path const& file) {
+  int const descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor >= 0) {
+    ::close(descriptor);
+  }
+  return descriptor >= 0;
+}
+
+}  // namespace
+
+std::string cuda_version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+bool is_driver_new_enough(DriverFacts const& facts) noexcept {
+  return facts.supports / 1000 >= facts.toolkit / 1000;
+}
+
+DriverFacts read_driver(NvmlFacts const& nvml, fs::path const& root) {
+  DriverFacts facts;
+  facts.driver = nvml.driver;
+  facts.supports = nvml.cuda_version.value_or(0);
+  facts.devices = static_cast<int>(nvml.devices.size());
+  std::error_code ignored;
+  facts.has_kernel_module = fs::exists(root / "proc/driver/nvidia", ignored);
+  if (facts.driver.empty()) {
+    // The first line is such as `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  …`.
+    for (auto const& word :
+         words_of(value_after(text_of_file(root / "proc/driver/nvidia/version"), "NVRM version"))) {
+      if (word.find('.') != std::string::npos &&
+          word.find_first_not_of("0123456789.") == std::string::npos) {
+        facts.driver = word;
+        break;
+      }
+    }
+  }
+  facts.has_device_files = can_open(root / "dev/nvidiactl");
+  facts.is_device_hidden = std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
+  return facts;
+}
+
+Lines driver_lines(DriverFacts const& facts) {
+  return {build_line(facts), version_line(facts), devices_line(facts)};
+}
+
+}  // namespace msstream::doctor

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "doctor/facts/environment.hpp"
+#include "doctor/line.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace msstream::doctor {
+
+/// Tools that observe the process, and libraries that msstream uses if they are there.
+struct LibraryFacts {
+  bool is_cuda_build = false;
+  std::string nvtx_injection = {};  ///< the library that NVTX_INJECTION64_PATH names
+  std::string cuda_injection = {};  ///< the library that CUDA_INJECTION64_PATH names
+  bool nvtx_can_load = true;        ///< the library of nvtx_injection exists
+
+  bool has_cupti = false;
+  std::string cupti_problem = {};  ///< why CUPTI cannot be loaded
+  bool has_driver = false;         ///< without one, CUPTI cannot be tried
+  /// The result of cuptiSubscribe(): 0 if it worked, empty if it was not tried.
+  std::optional<int> cupti_subscribe = {};
+  /// Whether the driver reserves performance counters for administrators; empty if unknown.
+  std::optional<bool> counters_restricted = {};
+  bool may_administrate = false;  ///< the process has CAP_SYS_ADMIN
+
+  std::string module_loading = {};  ///< the value of CUDA_MODULE_LOADING
+
+  bool nccl_built_in = false;
+  std::optional<int> nccl_version = {};  ///< such as 22703 for 2.27.3, of what can be loaded
+  bool mpi_built_in = false;
+  std::string mpi_version = {};  ///< the first line of what MPI says; empty if it cannot be loaded
+};
+
+/// Result codes of cuptiSubscribe().
+inline constexpr int kCuptiSuccess = 0;
+inline constexpr int kCuptiManySubscribers = 39;  // CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
+
+/// Reads the libraries. Loads CUPTI, and subscribes for a moment if `has_driver`: do it after
+/// measurements.
+[[nodiscard]] LibraryFacts read_libraries(Variables const& variables,
+                                          bool has_driver,
+                                          std::filesystem::path const& root = "/");
+[[nodiscard]] Lines library_lines(LibraryFacts const& facts);
+
+}  // namespace msstream::doctor

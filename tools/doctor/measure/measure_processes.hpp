@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "doctor/facts/device.hpp"
+#include "doctor/measure/processes.hpp"
+
+#include <chrono>
+#include <functional>
+#include <string_view>
+
+namespace msstream::doctor {
+
+/// What --processes measures.
+struct ProcessPlan {
+  int processes = 2;
+  int device = -1;  ///< the number of the GPU; -1 for the host runtime
+  bool start_mps = false;
+  MpsFacts mps = {};
+  std::chrono::milliseconds length{500};  ///< of each measurement
+};
+
+/// Starts processes of this program, one set after the other, and returns what they did. Calls
+/// `begin` with the name of each measurement. With `start_mps`, starts a daemon of MPS with folders
+/// of its own, and ends it, also if this process is killed. Throws std::runtime_error if a process
+/// fails.
+[[nodiscard]] ProcessFacts measure_processes(ProcessPlan const& plan,
+                                             std::function<void(std::string_view)> const& begin);
+
+}  // namespace msstream::doctor

@@ -329,7 +329,7 @@ def write(folder, pages):
         listed = "\n".join(f"{room}/{name}" for name in names)
         lower = ", ".join(f"[{other}/]({other}.md)" for other in included_by(room, rooms))
         (folder / f"{room}.md").write_text(
-            f"# {room}/\n\n{ROOMS[room][1]}\n\nStep {STEPS[room]} of [the staircase](../docs/design.md#the-staircase)."
+            f"# {room}/\n\n{ROOMS[room][1][0].upper()}{ROOMS[room][1][1:]}.\n\nStep {STEPS[room]} of [the staircase](../docs/design.md#the-staircase)."
             f"{' Its headers include those of ' + lower + '.' if lower else ''}\n\n"
             f"```{{toctree}}\n:maxdepth: 2\n\n{listed}\n```\n", encoding="utf-8")
     return "\n".join(sorted(rooms, key=lambda room: (STEPS[room], room)))

@@ -28,7 +28,9 @@ int main() {
         own::scale(stream, args);
       });
     }  // the handle is gone; the memory is in use until the kernel has read it
-    std::cout << "a temporary tensor: " << ms::to_host(result).front() << '\n';
+    auto const doubled = ms::to_host(result);
+    teach::expect(doubled.front() == 2.0F, "the kernel has read the temporary tensor");
+    std::cout << "a temporary tensor: " << doubled.front() << '\n';
 
     {
       auto const stream = pool[1].compute();

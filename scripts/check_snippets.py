@@ -4,12 +4,17 @@
 
 A block that begins with "```cpp examples/quickstart/quickstart.cpp" shows consecutive lines of that file, all indented
 by the same amount more or less. A line "…" stands for any number of lines that are left out. Every C++ block of
-README.md must name its file. In docs/*.md, a block without a file is a sketch that is not complete, and is not checked.
+README.md must name its file. In docs/, a block without a file is a sketch that is not complete, and is not checked.
+
+A block that begins with "```text examples/quickstart/quickstart.cpp" shows what that program prints. Here the file must
+exist; scripts/check_outputs.py runs the program. A block that names a tool, such as "```text msstream-doctor", has a
+check of its own.
 
 Behind "<!-- cpp examples/teach/from_pytorch.cpp -->", each `code` in the last column of the next table occurs in that
 file, apart from spaces; "…" in it stands for any text.
 
-Links of the pages to files, and to headings of pages, lead somewhere.
+Links of the pages to files, and to headings of pages, lead somewhere. Each picture has a text of several words in its
+place, for those who cannot see it.
 
 Also checks the table of CONTRIBUTING.md between "<!-- decisions" and "<!-- end of decisions -->": the file of each row
 exists, and has the last part of the row's name.
@@ -24,7 +29,9 @@ from report_findings import report_findings
 CUT = "README.md"
 # The folders with programs that are compiled.
 COMPILED = ("examples/", "tests/")
-OPENING = re.compile(r"^ *```cpp\b *(.*)$")
+OPENING = re.compile(r"^ *```(cpp|text)\b *(.*)$")
+PICTURE = re.compile(r"!\[([^\]]*)\]\(")
+FEWEST_WORDS = 4
 CLOSING = re.compile(r"^ *```$")
 LEFT_OUT = "…"
 GUIDE = "CONTRIBUTING.md"
@@ -36,19 +43,25 @@ FENCE = re.compile(r"^ *```")
 DECISION = re.compile(r"^\| .* \| `([^`]+)` \| `(?:\w+::)*(\w+)` \|$")
 
 
-def blocks(page):
-    """Yields the line number of each C++ block, the file that it names, or "", and its lines."""
+def pages_of(root):
+    """Yields the pages of the repository."""
+    yield from sorted(root.glob("*.md"))
+    yield from sorted((root / "docs").rglob("*.md"))
+
+
+def blocks(page, wanted="cpp"):
+    """Yields the line number of each block of C++ or of output (`text`), the file that it names, or "", and its lines."""
     lines = page.split("\n")
     number = 0
     while number < len(lines):
         opening = OPENING.match(lines[number])
         number += 1
-        if opening is None:
+        if opening is None or opening.group(1) != wanted:
             continue
         first = number
         while number < len(lines) and not CLOSING.match(lines[number]):
             number += 1
-        yield first, opening.group(1).strip(), lines[first:number]
+        yield first, opening.group(2).strip(), lines[first:number]
 
 
 def parts(lines):
@@ -128,6 +141,17 @@ def dead_links(path, page, name):
                 yield f"{name}:{number}: '{file or name}' has no heading '#{heading}'"
 
 
+def silent_pictures(page, name):
+    """Yields the pictures without a text in their place."""
+    shown = dict(prose(page))
+    text = "\n".join(re.sub(r"`[^`]*`", "``", shown.get(number, "")) for number in range(1, page.count("\n") + 2))
+    for found in PICTURE.finditer(text):
+        if len(found.group(1).split()) < FEWEST_WORDS:
+            line = text.count("\n", 0, found.start()) + 1
+            words = " ".join(found.group(1).split())
+            yield f"{name}:{line}: the text in place of the picture has fewer than {FEWEST_WORDS} words: '{words}'"
+
+
 def foreign_cells(root, page, name):
     """Yields the code in tables that the file which the page names for the table does not have."""
     source = None
@@ -171,11 +195,15 @@ def violations(root):
     root = Path(root)
     yield from wrong_decisions(root)
     count = 0
-    for path in (*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))):
+    for path in pages_of(root):
         page = path.relative_to(root).as_posix()
         text = path.read_text(encoding="utf-8")
         yield from dead_links(path, text, page)
         yield from foreign_cells(root, text, page)
+        yield from silent_pictures(text, page)
+        for line, name, _ in blocks(text, "text"):
+            if "/" in name and not (root / name.split()[0]).is_file():
+                yield f"{page}:{line}: the block shows what '{name.split()[0]}' prints, and there is no such file"
         for line, name, shown in blocks(text):
             if not name:
                 if page == CUT:

@@ -66,6 +66,18 @@ class CheckSnippets(unittest.TestCase):
                           "docs/page.md:13: '../README.md' has no heading '#no-heading'",
                           "docs/page.md:13: 'docs/page.md' has no heading '#twice-2'"])
 
+    def test_pictures_have_a_text_in_their_place(self):
+        readme = self.block(SHOWN)
+        self.assertEqual(self.found(readme, "![A sum\nof four numbers](../examples/sum.cpp)\n`![]()`\n```\n![]()\n```\n"), [])
+        self.assertEqual(self.found(readme, "Text\n\n![A\nsum](../examples/sum.cpp)\n"),
+                         ["docs/page.md:3: the text in place of the picture has fewer than 4 words: 'A sum'"])
+
+    def test_a_block_of_output_names_a_program(self):
+        readme = self.block(SHOWN)
+        self.assertEqual(self.found(readme, "```text examples/sum.cpp --fast\n6\n```\n```text\nanything\n```\n"), [])
+        self.assertEqual(self.found(readme, "```text examples/none.cpp\n6\n```\n"),
+                         ["docs/page.md:1: the block shows what 'examples/none.cpp' prints, and there is no such file"])
+
     def test_code_of_a_table_occurs_in_its_file(self):
         head = f"<!-- cpp {NAME} -->\n\n| theirs | ours |\n| --- | --- |\n"
         readme = self.block(SHOWN)

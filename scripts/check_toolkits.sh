@@ -77,7 +77,7 @@ case ${1:-} in
     nvcc=$(echo "$toolkit"/nvidia/cu*/bin/nvcc)
     version=$("$nvcc" --version | sed -n 's/.*, V//p')
     # Kernels of unique.cu would need more shared memory in a hurry than a block can have.
-    mapfile -t hurried < <(git ls-files 'kernels/*.cu' ':!*/unique.cu')
+    mapfile -t hurried < <(git ls-files 'kernels/*.cu' | grep -v '/unique\.cu$')
     mapfile -t others < <(git ls-files 'kernels/*/unique.cu')
     for arch in "$@"; do
       [[ $arch =~ ^[0-9]+a?$ ]] || die "compute capability '$arch': expected one such as 90"

@@ -31,6 +31,8 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
   page     the pages of msstream-overlap and of --dashboard in headless Chromium; left out without the package chromium
   gdb      gdb's printers on programs with and without optimisation; left out if gdb cannot be installed
+  site     the documentation as a site: spelling, links, docstrings, and its pages in headless Chromium; left out without
+           a network
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
   cuda12   the host's code with the headers of CUDA 12.4, of PyPI
   sm75     the kernels for GPUs of compute capability 7.5, with the newest nvcc of PyPI; so also sm80, sm86, sm89, sm90,
@@ -226,6 +228,14 @@ gdb() {
   python3 -B "$root/tests/gdb/printers_test.py" "$root"/build/host/tests/gdb_objects_O[02]
 }
 
+site() {
+  if ! "$root/scripts/site.sh" --install; then
+    say "left out: the tools of docs/site/requirements.txt cannot be installed from PyPI"
+    return
+  fi
+  "$root/scripts/site.sh" --check
+}
+
 # HTA 0.5.0 stops at short recordings with pandas 3.
 hta() {
   local folder=$root/build/hta traces=("${MSSTREAM_TEST_DATA:-$root/data}"/traces/kineto/*.json.gz) parts
@@ -267,7 +277,7 @@ gpu() {
 }
 
 parts=(headers tidy asan tsan load consumer ways ways-wheel ways-conan core fuzz sklearn python stress captures
-  collectives parquet mpi page gdb hta cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
+  collectives parquet mpi page gdb site hta cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in

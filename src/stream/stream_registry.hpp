@@ -100,11 +100,9 @@ class StreamRegistry {
       finish({slot.index, tail});
       slot.raise_completed(tail);
     }
-    {
-      std::lock_guard const guard(slot.lock);
-      slot.native = {};
-    }
     std::lock_guard const guard(slots_mutex_);
+    std::lock_guard const slot_guard(slot.lock);
+    slot.native = {};
     vacated_.push_back(&slot);
   }
 

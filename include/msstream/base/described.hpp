@@ -47,7 +47,7 @@ void is_of_msstream(T const& value);
 
 /// Writes the result of `to_string()` or `name_of()`, as in `std::cout << tensor.shape()`, which
 /// prints `[2, 3]`. A nested namespace makes it visible with `using msstream::operator<<;`. The
-/// caller must include <ostream>.
+/// caller must include `<ostream>`.
 template <detail::Printed T>
 std::ostream& operator<<(std::ostream& out, T const& value) {
   return out << detail::text_of(value);

@@ -153,7 +153,7 @@ constexpr float16 from_float<float16>(float value) {
       static_cast<std::uint16_t>(static_cast<std::uint32_t>(narrow) | ((bits >> 16U) & 0x8000U))};
 }
 
-/// Writes a float16 or bfloat16 number as a float. The caller must include <ostream>.
+/// Writes a float16 or bfloat16 number as a float. The caller must include `<ostream>`.
 template <class T>
   requires(std::same_as<T, float16> || std::same_as<T, bfloat16>)
 std::ostream& operator<<(std::ostream& out, T value) {

@@ -81,6 +81,7 @@ class World {
   [[nodiscard]] int size() const noexcept { return size_; }
   /// Returns the rank among those of this machine, by which processes choose their GPUs.
   [[nodiscard]] int local_rank() const noexcept { return local_rank_; }
+  /// Returns how the ranks were started.
   [[nodiscard]] Launch launch() const noexcept { return launch_; }
 
   /// Divides the ranks into groups, as MPI_Comm_split does: ranks that pass one color get a world

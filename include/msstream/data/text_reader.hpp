@@ -152,8 +152,8 @@ class TsvReader final : public TextReader {
 };
 
 /// Returns the words that pandas.read_csv() takes for missing values, as TextOptions::missing: NA,
-/// N/A, n/a, NaN, nan, NULL, null, None, <NA>, #N/A and their like. The dash, ? and \N are not
-/// among them.
+/// N/A, n/a, NaN, nan, NULL, null, None, `<NA>`, `#N/A` and their like. The dash, ? and `\N` are
+/// not among them.
 [[nodiscard]] std::vector<std::string> pandas_missing();
 
 /// Returns the columns of a schema with their transforms, each read from the field of its name.

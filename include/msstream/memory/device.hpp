@@ -85,6 +85,8 @@ class Device {
  public:
   using runtime_type = R;
 
+  /// Makes a device, and its runtime from `options.runtime`. Throws std::invalid_argument for
+  /// options out of range, and on CUDA CudaError without a GPU of that number.
   explicit Device(DeviceOptions<R> const& options = {})
       : engine_(detail::make_backend_of_device<R>(options.runtime),
                 detail::EngineOptions{options.reduce_waits,
@@ -99,14 +101,17 @@ class Device {
     static_cast<void>(runtime());
   }
 
+  /// Returns the runtime, which lives as long as the device.
   [[nodiscard]] R& runtime() const { return detail::runtime_of<R>(engine_.backend()); }
   /// Returns the dependency tracker, which other devices can share: see DeviceOptions::tracker.
   [[nodiscard]] std::shared_ptr<detail::DependencyTracker> const& tracker() const noexcept {
     return engine_.tracker();
   }
+  /// Returns the group of operations that are issued outside all scopes.
   [[nodiscard]] StreamGroup<R> default_group() const {
     return StreamGroup<R>(engine_.default_group());
   }
+  /// Returns the group of the calling thread's innermost scope, or the default group.
   [[nodiscard]] StreamGroup<R> current_group() const {
     return StreamGroup<R>(engine_.current_group());
   }
@@ -116,9 +121,13 @@ class Device {
   /// an id out of range with OutOfRange::trap, or a collective without one of its ranks.
   void synchronize(order::Position position) const { engine_.synchronize(position); }
 
+  /// Returns the numbers of waits between streams since the device was made.
   [[nodiscard]] WaitCounts wait_counts() const { return engine_.wait_counts(); }
+  /// Returns the number of operations that were issued since the device was made.
   [[nodiscard]] std::uint64_t operation_count() const { return engine_.operation_count(); }
+  /// Returns all pieces of memory, for tools/msstream-memory.
   [[nodiscard]] MemorySnapshot memory_snapshot() const { return engine_.memory_snapshot(); }
+  /// Returns the statistics of the device's memory.
   [[nodiscard]] MemoryStatistics memory_statistics() const { return engine_.memory_statistics(); }
   /// Returns the statistics of the device's pinned host memory.
   [[nodiscard]] MemoryStatistics pinned_memory_statistics() const {

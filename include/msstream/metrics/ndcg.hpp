@@ -9,10 +9,10 @@
 
 namespace msstream::metrics {
 
-/// NDCG@k: the mean, over lists, of the discounted gain of the list's items in descending order of
-/// their scores, divided by that of the best order (Järvelin and Kekäläinen 2002). The item of rank
-/// r adds its gain / log2(r + 1), for the first k ranks. Items of equal score share the gains of
-/// their ranks, as the mean over all their orders (McSherry and Najork 2008), which is what
+/// `NDCG@k`: the mean, over lists, of the discounted gain of the list's items in descending order
+/// of their scores, divided by that of the best order (Järvelin and Kekäläinen 2002). The item of
+/// rank r adds its gain / log2(r + 1), for the first k ranks. Items of equal score share the gains
+/// of their ranks, as the mean over all their orders (McSherry and Najork 2008), which is what
 /// scikit-learn's ndcg_score does. Lists in which no grade is above 0 are left out.
 ///
 /// A batch has `offsets`: list i has the items [offsets[i], offsets[i + 1]), whose labels are

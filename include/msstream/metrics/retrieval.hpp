@@ -9,7 +9,7 @@
 
 namespace msstream::metrics {
 
-/// Recall@k: the mean share of the relevant items of a row or list that are among its k best
+/// `Recall@k`: the mean share of the relevant items of a row or list that are among its k best
 /// scores. Empty without rows, or if their weights add up to 0.
 ///
 /// A batch has rows with one relevant item each: scores [rows, columns], of each user for each
@@ -59,8 +59,8 @@ class RecallAtK : public Metric<R> {
             RecallAtK<msstream::detail::AnyRuntime>::make(device.engine(), options, issued_at)) {}
 };
 
-/// The hit rate@k: the share of rows or lists that have a relevant item among the k best scores; of
-/// rows with one target, their recall. Batches are those of RecallAtK.
+/// The `hit rate@k`: the share of rows or lists that have a relevant item among the k best scores;
+/// of rows with one target, their recall. Batches are those of RecallAtK.
 template <Runtime R = DefaultRuntime>
 class HitRate;
 
@@ -91,7 +91,7 @@ class HitRate : public Metric<R> {
             HitRate<msstream::detail::AnyRuntime>::make(device.engine(), options, issued_at)) {}
 };
 
-/// MRR@k: the weighted mean of 1 / rank of the target, or of the first relevant item of a list, 0
+/// `MRR@k`: the weighted mean of 1 / rank of the target, or of the first relevant item of a list, 0
 /// for ranks beyond k. Batches are those of RecallAtK.
 template <Runtime R = DefaultRuntime>
 class MeanReciprocalRank;
@@ -123,9 +123,10 @@ class MeanReciprocalRank : public Metric<R> {
             device.engine(), options, issued_at)) {}
 };
 
-/// MAP@k: the mean over lists of the average precision: the sum, over the relevant items of the
+/// `MAP@k`: the mean over lists of the average precision: the sum, over the relevant items of the
 /// first k ranks, of the share of relevant items up to each, divided by the number of relevant
-/// items, or by k if that is less. Of rows with one target, MRR@k. Batches are those of RecallAtK.
+/// items, or by k if that is less. Of rows with one target, `MRR@k`. Batches are those of
+/// RecallAtK.
 template <Runtime R = DefaultRuntime>
 class MeanAveragePrecision;
 

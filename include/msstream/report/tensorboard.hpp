@@ -34,9 +34,9 @@ class TensorBoardWriter {
     std::function<double()> now = {};
   };
 
-  /// Makes the folder, if there is none, and a new file `events.out.tfevents.…` in it. Throws
-  /// std::system_error if the file cannot be made, and std::invalid_argument for options out of
-  /// range.
+  /// Makes the folder, if there is none, and in it a new file whose name begins with
+  /// `events.out.tfevents`. Throws std::system_error if the file cannot be made, and
+  /// std::invalid_argument for options out of range.
   explicit TensorBoardWriter(std::filesystem::path const& folder);
   TensorBoardWriter(std::filesystem::path const& folder, Options const& options);
   TensorBoardWriter(TensorBoardWriter const&) = delete;

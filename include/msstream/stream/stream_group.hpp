@@ -24,6 +24,7 @@ class StreamGroup {
     static_cast<void>(detail::runtime_of<R>(body_.backend()));
   }
 
+  /// Returns the group's stream for compute, for copies to the device, or for copies from it.
   [[nodiscard]] Stream<R> stream(StreamKind kind) const { return Stream<R>(body_.stream(kind)); }
   [[nodiscard]] Stream<R> compute() const { return stream(StreamKind::compute); }
   [[nodiscard]] Stream<R> h2d() const { return stream(StreamKind::h2d); }
@@ -32,6 +33,7 @@ class StreamGroup {
   [[nodiscard]] bool merged() const noexcept { return body_.merged(); }
   /// Returns the group's number in its pool, or -1 for a device's default group.
   [[nodiscard]] int index() const noexcept { return body_.index(); }
+  /// Returns the name in reports and profiles, such as "group 2".
   [[nodiscard]] std::string const& name() const noexcept { return body_.name(); }
 
   /// Blocks the host until all work issued to the group so far is complete. Rethrows failures of

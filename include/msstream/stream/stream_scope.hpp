@@ -18,6 +18,7 @@ namespace msstream {
 template <Runtime R = DefaultRuntime>
 class StreamScope {
  public:
+  /// Opens the scope on the calling thread. `opened_at` is for reports.
   [[nodiscard("without a name the guard goes at once")]] explicit StreamScope(
       StreamGroup<R> const& group,
       StreamScopeOptions const& options = {},
@@ -26,6 +27,7 @@ class StreamScope {
   StreamScope(StreamScope const&) = delete;
   StreamScope& operator=(StreamScope const&) = delete;
 
+  /// Returns the group of the scope.
   [[nodiscard]] StreamGroup<R> group() const { return StreamGroup<R>(body_.group()); }
 
  private:

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the documentation as a site that is read from a folder; see scripts/site.sh --help.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# The public members without a docstring, which api.py lists in build/site-pages/api/undocumented.txt. Lower it when
+# there are fewer.
+most_undocumented=555
+
+usage() {
+  cat <<'END'
+scripts/site.sh [--install | --check]
+
+Builds the documentation into build/site, and prints the address of its first page. The site needs no network and no
+server: open build/site/index.html. It has the pages of docs/, a reference from the comments in the public headers, and
+the sources to which pages link.
+
+Installs the Debian packages doxygen, aspell and python3-venv, and the tools of docs/site/requirements.txt from PyPI into
+build/site-tools. Once they are there, it needs no network.
+
+  --install  only installs them
+  --check    also checks the spelling, all links, and the pages in headless Chromium, which is left out without the
+             package chromium
+END
+}
+
+check='' only_install=''
+for argument in "$@"; do
+  case $argument in
+    --help | -h) usage && exit ;;
+    --check) check=1 ;;
+    --install) only_install=1 ;;
+    *) die "no argument $argument; see scripts/site.sh --help" ;;
+  esac
+done
+
+install_missing doxygen aspell aspell-en python3-venv || die "install what is missing, then run this again: $advice"
+tools=$root/build/site-tools
+if ! cmp --quiet "$root/docs/site/requirements.txt" "$tools/installed.txt"; then
+  say "installing the tools of docs/site/requirements.txt into build/site-tools"
+  quietly python3 -m venv --clear "$tools" 
+  quietly "$tools/bin/python" -m pip install --requirement "$root/docs/site/requirements.txt"
+  cp "$root/docs/site/requirements.txt" "$tools/installed.txt"
+fi
+
+[ -z "$only_install" ] || exit 0
+
+pages=$root/build/site-pages site=$root/build/site
+rm -rf "$pages" "$site"  # a page that is gone must not stay
+python3 -B "$root/docs/site/stage.py" "$pages"
+python3 -B "$root/docs/site/api.py" "$pages/api" --most-undocumented "$most_undocumented"
+"$tools/bin/sphinx-build" --quiet --jobs "$(nproc)" --fail-on-warning --keep-going \
+  -b html -c "$root/docs/site" -d "$pages/.doctrees" "$pages" "$site"
+rm -f "$site/.buildinfo"
+say "the site is file://$site/index.html"
+
+[ -n "$check" ] || exit 0
+python3 -B "$root/docs/site/check_spelling.py" "$pages"
+python3 -B "$root/docs/site/check_links.py" "$site"
+python3 -B "$root/tests/site/site_test.py" "$site" || [ $? = 77 ]

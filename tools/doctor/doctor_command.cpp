@@ -211,6 +211,9 @@ int doctor_command(cli::Arguments const& arguments) {
   report.is_quick = chosen.is_quick;
   Run run(chosen, std::move(report));
   auto const findings = run.findings();
+  if (!chosen.lists && chosen.processes == 0) {
+    examine_host(environment, findings);  // before calls of a driver, which may hang
+  }
   findings.begin("the driver");
   auto const computer = read_computer();
   if (chosen.lists) {

@@ -79,15 +79,17 @@ Computer read_computer() {
   return computer;
 }
 
+void examine_host(EnvironmentFacts const& environment, Findings const& findings) {
+  findings.begin("the host");
+  findings.add(host_lines(read_host()));
+  findings.add(limit_lines(read_limits()));
+  findings.add(environment_lines(environment));
+}
+
 void examine(ExaminationPlan const& plan,
              Computer const& computer,
              EnvironmentFacts const& environment,
              Findings const& findings) {
-  findings.begin("the host");
-  auto const host = read_host();
-  findings.add(host_lines(host));
-  findings.add(limit_lines(read_limits()));
-  findings.add(environment_lines(environment));
   findings.add(driver_lines(computer.driver));
   for (auto const& device : computer.devices) {
     findings.add(device_lines(device, {computer.driver.architectures, computer.driver.has_ptx}));
@@ -104,7 +106,7 @@ void examine(ExaminationPlan const& plan,
   }
 #endif
   if (!plan.is_quick) {
-    findings.add(host_measurements(usable_processors(host), findings));
+    findings.add(host_measurements(usable_processors(read_host()), findings));
 #if MSSTREAM_CUDA
     findings.add(computer.has_usable_device()
                      ? device_measurements(plan, computer, environment, findings)

@@ -38,7 +38,9 @@ struct Computer {
 /// Reads the driver and the devices. Makes no context on a device.
 [[nodiscard]] Computer read_computer();
 
-/// Runs all checks. `plan.device` must exist if `computer` has a usable device.
+/// Runs the checks that need neither driver nor device.
+void examine_host(EnvironmentFacts const& environment, Findings const& findings);
+/// Runs all other checks. `plan.device` must exist if `computer` has a usable device.
 void examine(ExaminationPlan const& plan,
              Computer const& computer,
              EnvironmentFacts const& environment,

@@ -40,6 +40,8 @@ def main():
     command = ["aspell", "list", "--lang=en_GB", "--encoding=utf-8", "--ignore=1"]
     found = subprocess.run(command, input="\n".join(pages.values()), capture_output=True, text=True, check=True)
     unknown = {word for word in found.stdout.split() if not NAMES.fullmatch(word)}
+    # A sentence may begin with a word of the list.
+    unknown = {word for word in unknown if word == word.lower() or word.lower() not in unknown.union(known)}
     if "--fix" in sys.argv:
         WORDS.write_text("".join(f"{word}\n" for word in sorted(unknown, key=key)), encoding="utf-8")
         return 0

@@ -178,13 +178,13 @@ class Pages:
         for base in self.bases(compound):
             yield from (member for member in self.members(base) if text_of(member.find("name")) not in own)
 
-    def count(self, owner, members):
-        """Counts members with and without docstrings. Overloads share one."""
+    def count(self, owner, members, around=""):
+        """Counts members with and without docstrings. Overloads share one, and the docstring around them may name them."""
         for name in {text_of(member.find("name")) for member in members}:
             same = [member for member in members if text_of(member.find("name")) == name]
             self.total += 1
             in_runtime = same[0].find("location").get("file").startswith("msstream/runtime/")
-            if not (in_runtime and name in self.required) and not any(self.description(member) for member in same):
+            if f"`{name}`" not in around and not (in_runtime and name in self.required) and not any(self.description(member) for member in same):
                 place = same[0].find("location")
                 self.missing.add(f"include/{place.get('file')}: {owner}{name}")
 
@@ -276,7 +276,7 @@ def class_section(pages, compound):
         yield code([*template_of(compound), f"{kind} {name}{' : public ' + ', '.join(bases) if bases else ''};"])
     yield from filter(None, [pages.description(compound)])
     members = list(pages.members(compound))
-    pages.count(name + "::", members)
+    pages.count(name + "::", members, pages.description(compound))
     yield from sections(pages, members, 3)
 
 

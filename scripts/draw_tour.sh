@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$program" "$folder"
 for step in "$folder"/*.json; do
-  "$tool" "$step" --quiet --svg "${step%.json}.svg"
+  "$tool" "$step" --quiet --svg-timeline --svg "${step%.json}.svg"
   rm "$step"
 done
 if [ "${3:-}" = --check ]; then

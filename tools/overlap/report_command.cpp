@@ -42,6 +42,7 @@ struct Chosen {
   std::string json;
   std::string html;
   std::string svg;
+  bool svg_timeline = false;
   std::string fail_on;
   bool quiet = false;
   bool list_causes = false;
@@ -101,6 +102,9 @@ Chosen parse(cli::Arguments const& arguments) {
   options.add("--html", chosen.html, "write the report as a page for a browser", "a path or -");
   options.add(
       "--svg", chosen.svg, "write a picture of the report, for a page or a message", "a path or -");
+  options.add_flag("--svg-timeline",
+                   chosen.svg_timeline,
+                   "with --svg: draw what ran when, and neither causes nor findings");
   options.add_flag("--quiet", chosen.quiet, "print no report and no progress");
   options.add("--fail-on",
               chosen.fail_on,
@@ -432,7 +436,8 @@ int report_command(cli::Arguments const& arguments) {
     write_or_print("--html", chosen.html, html_text(explained));
   }
   if (!chosen.svg.empty()) {
-    write_or_print("--svg", chosen.svg, svg_text(explained));
+    write_or_print(
+        "--svg", chosen.svg, svg_text(explained, {.only_timeline = chosen.svg_timeline}));
   }
   bool failed = false;
   for (auto const& report : explained) {

@@ -72,20 +72,24 @@ class ReportPicture {
   }
 
   std::string elements() {
+    auto const title =
+        fmt::format("{} · {}", title_of(recording_), duration_text(report_.window.length()));
+    auto const& heading = options_.only_timeline ? title : report_.verdict;
     y_ += 16;
-    text(kMargin, report_.verdict, "font-weight=\"600\" font-size=\"14\"");
-    y_ += 16;
-    text(kMargin,
-         fmt::format("{} · {}", title_of(recording_), duration_text(report_.window.length())),
-         "",
-         kFaint);
+    text(kMargin, heading, "font-weight=\"600\" font-size=\"14\"");
+    if (!options_.only_timeline) {
+      y_ += 16;
+      text(kMargin, title, "", kFaint);
+    }
     for (auto const& device : report_.devices) {
       draw(device);
     }
     draw_threads();
     draw_axis();
-    draw_legend();
-    draw_findings();
+    if (!options_.only_timeline) {
+      draw_legend();
+      draw_findings();
+    }
     y_ += 6;
     return std::move(out_);
   }
@@ -240,15 +244,15 @@ class ReportPicture {
          fmt::format("{} · {} busy", title_of(recording_.devices.at(device.device)), busy),
          "font-weight=\"600\"");
     y_ += 8;
-    // The bar says where the time went.
-    auto const bar = y_;
-    y_ += 12;
-    draw_spans(device, bar, 9, "");
     std::size_t left_out = 0;
     auto const lanes = lanes_of(device.device, left_out);
-    auto const top = y_;
-    draw_spans(
-        device, top, kLane * static_cast<double>(lanes.size()), "fill-opacity=\"0.2\"", true);
+    if (!options_.only_timeline) {
+      // The bar says where the time went.
+      draw_spans(device, y_, 9, "");
+      y_ += 12;
+      auto const height = kLane * static_cast<double>(lanes.size());
+      draw_spans(device, y_, height, "fill-opacity=\"0.2\"", true);
+    }
     for (auto const& lane : lanes) {
       y_ += 15;
       name_lane(lane.title);
@@ -325,11 +329,8 @@ class ReportPicture {
       name_lane(lane.title);
       Row row(*this, top_of_box());
       for (auto const index : lane.items) {
-        auto const& call = recording_.calls[index];
-        row.add(x_of(call.time.begin),
-                x_of(call.time.end),
-                colour_of(call.kind),
-                recording_.names[call.name]);
+        auto const& [time, name, thread, kind] = recording_.calls[index];
+        row.add(x_of(time.begin), x_of(time.end), colour_of(kind), recording_.names[name]);
       }
       y_ += kLane - 15;
     }

@@ -15,6 +15,7 @@ struct PictureOptions {
   std::size_t most_threads = 2;   ///< lanes of calls; those with the most calls are drawn
   std::size_t most_arrows = 200;  ///< of waits; none are drawn if there are more
   std::size_t most_findings = 4;
+  bool only_timeline = false;  ///< draw what ran when, and neither causes nor findings
 };
 
 /// Returns a picture of reports as SVG, for pages and messages: for each device, where the time

@@ -113,6 +113,18 @@ TEST(OverlapPicture, names_of_kernels_lose_namespaces_and_arguments) {
   EXPECT_THAT(picture_of(Example("<lambda>", "")), HasSubstr("&lt;lambda&gt;"));
 }
 
+TEST(OverlapPicture, of_the_timeline_alone_has_no_causes) {
+  auto const whole = picture_of(Example());
+  auto const timeline = picture_of(Example(), {.only_timeline = true});
+  for (auto const* words : {">stream 7<", "Memcpy HtoD", ">100 µs<", "marker-end"}) {
+    EXPECT_THAT(timeline, HasSubstr(words));
+  }
+  for (auto const* words : {"host-busy", "launch-bound", "one alone"}) {
+    EXPECT_THAT(whole, HasSubstr(words));
+    EXPECT_THAT(timeline, Not(HasSubstr(words)));
+  }
+}
+
 TEST(OverlapPicture, equal_reports_give_equal_bytes) {
   EXPECT_EQ(picture_of(Example()), picture_of(Example()));
 }

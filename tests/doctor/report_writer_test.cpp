@@ -22,7 +22,12 @@ template <class Use>
 std::pair<json, int> report_of(Use const& use) {
   ::testing::internal::CaptureStdout();
   ReportWriter writer({.json = "-"}, {});
-  use(writer);
+  try {
+    use(writer);
+  } catch (...) {
+    static_cast<void>(::testing::internal::GetCapturedStdout());
+    throw;
+  }
   int const status = writer.finish();
   return {json::parse(::testing::internal::GetCapturedStdout()), status};
 }

@@ -183,6 +183,8 @@ TEST_F(DoctorTool, mistakes_in_arguments_have_status_2) {
     EXPECT_THAT(ended.err, HasSubstr("error: "));
     EXPECT_THAT(ended.out, IsEmpty());
   }
+  EXPECT_THAT(run({"--list", "--json", "-"}).err,
+              HasSubstr("--list: expected no --json beside it"));
   EXPECT_THAT(run({"--quik"}).err, HasSubstr("did you mean --quick?"));
 }
 

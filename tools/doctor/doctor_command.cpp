@@ -38,16 +38,16 @@ struct Chosen {
 
 /// Throws UsageError for options of which one would be ignored.
 void refuse_contradictions(Chosen const& chosen) {
-  auto const refuse = [](bool is_wrong, char const* option, char const* other) {
+  auto const refuse = [](bool is_wrong, char const* option, char const* other, char const* why) {
     if (is_wrong) {
-      throw cli::UsageError(fmt::format("{}: expected no {} beside it", option, other));
+      throw cli::UsageError(fmt::format("{}: expected no {} beside it{}", option, other, why));
     }
   };
-  refuse(chosen.lists && !chosen.json.empty(), "--list", "--json, since a list is text");
-  refuse(chosen.lists && chosen.processes > 0, "--list", "--processes");
-  refuse(chosen.lists && chosen.is_quick, "--list", "--quick");
-  refuse(chosen.lists && chosen.device != 0, "--list", "--device");
-  refuse(chosen.is_quick && chosen.processes > 0, "--quick", "--processes, which measures");
+  refuse(chosen.lists && !chosen.json.empty(), "--list", "--json", ", since a list is text");
+  refuse(chosen.lists && chosen.processes > 0, "--list", "--processes", "");
+  refuse(chosen.lists && chosen.is_quick, "--list", "--quick", ", since a list measures nothing");
+  refuse(chosen.lists && chosen.device != 0, "--list", "--device", ", since all GPUs are listed");
+  refuse(chosen.is_quick && chosen.processes > 0, "--quick", "--processes", ", since it measures");
 }
 
 Chosen parse(cli::Arguments const& arguments) {

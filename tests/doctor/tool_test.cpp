@@ -8,9 +8,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <pty.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -20,6 +23,7 @@
 
 #ifndef MSSTREAM_DOCTOR_TOOL
 #define MSSTREAM_DOCTOR_TOOL ""
+#define MSSTREAM_HANGING_NVML_FOLDER ""
 #endif
 
 namespace msstream::doctor {
@@ -27,6 +31,7 @@ namespace {
 
 using msstream::testing::Ended;
 using msstream::testing::Words;
+using msstream::testing::operator+;
 using nlohmann::json;
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -43,6 +48,26 @@ class DoctorTool : public ::testing::Test {
   [[nodiscard]] static Ended run(Words const& arguments, Words const& environment = {}) {
     return msstream::testing::run_program(
         MSSTREAM_DOCTOR_TOOL, arguments, {.environment = environment});
+  }
+  /// Returns what the program writes to a terminal, which is its standard output and error.
+  [[nodiscard]] static std::string run_on_terminal(Words const& arguments) {
+    auto words = Words{MSSTREAM_DOCTOR_TOOL} + arguments;
+    auto const argv = msstream::testing::detail::pointers_to(words);
+    int terminal = -1;
+    pid_t const child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (child == 0) {
+      ::setenv("TERM", "xterm", 1);
+      ::execv(argv[0], argv.data());
+      ::_exit(127);
+    }
+    std::string shown;
+    std::array<char, 512> block{};
+    for (ssize_t count = 0; (count = ::read(terminal, block.data(), block.size())) > 0;) {
+      shown.append(block.data(), static_cast<std::size_t>(count));
+    }
+    ::close(terminal);
+    ::waitpid(child, nullptr, 0);
+    return shown;
   }
   /// Returns what a report says is wrong only on this computer: bad lines that no option causes.
   [[nodiscard]] static int status_of(json const& report) {
@@ -144,6 +169,13 @@ TEST_F(DoctorTool, mistakes_in_arguments_have_status_2) {
                              Words{"--processes", "1"},
                              Words{"--start-mps"},
                              Words{"--quik"},
+                             Words{"--list", "--json", "-"},
+                             Words{"--list", "--json", "a.json"},
+                             Words{"--list", "--processes", "2"},
+                             Words{"--list", "--quick"},
+                             Words{"--list", "--device", "1"},
+                             Words{"--quick", "--processes", "2"},
+                             Words{"--time-limit", "-1"},
                              Words{"--json", "/no/such/folder/a.json"},
                              Words{"worker", "0"}}) {
     auto const ended = run(wrong);
@@ -151,6 +183,8 @@ TEST_F(DoctorTool, mistakes_in_arguments_have_status_2) {
     EXPECT_THAT(ended.err, HasSubstr("error: "));
     EXPECT_THAT(ended.out, IsEmpty());
   }
+  EXPECT_THAT(run({"--list", "--json", "-"}).err,
+              HasSubstr("--list: expected no --json beside it"));
   EXPECT_THAT(run({"--quik"}).err, HasSubstr("did you mean --quick?"));
 }
 
@@ -162,6 +196,64 @@ TEST_F(DoctorTool, help_version_and_list_have_status_0) {
   auto const list = run({"--list"});
   EXPECT_EQ(list.status, 0);
   EXPECT_THAT(list.out, Not(IsEmpty()));
+}
+
+TEST_F(DoctorTool, a_list_on_a_terminal_has_a_line_of_its_own) {
+  auto const shown = run_on_terminal({"--list"});
+  std::string const progress = "looking at: the driver";
+  auto const at = shown.find(progress);
+  ASSERT_NE(at, std::string::npos) << shown;
+  EXPECT_EQ(shown.substr(at + progress.size(), 5), "\r\x1b[2K") << shown;
+}
+
+TEST_F(DoctorTool, threads_that_cannot_start_are_bad_lines) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs the address space that the test limits";
+#endif
+  // Each stack of a thread takes 4 GiB of the address space, of which there are 2 GiB.
+  auto const limited = [](Words const& arguments) {
+    return msstream::testing::run_program(
+        "/bin/sh",
+        Words{"-c",
+              "ulimit -s 4194304 && ulimit -v 2097152 && exec \"$0\" \"$@\"",
+              MSSTREAM_DOCTOR_TOOL} +
+            arguments);
+  };
+  auto const ended = limited({"--json", "-"});
+  if (ended.out.empty() && ended.err.find("ulimit") != std::string::npos) {
+    GTEST_SKIP() << "the stack has a hard limit";
+  }
+  EXPECT_EQ(ended.status, 1) << ended.err;
+  std::map<std::string, std::string> levels;
+  auto const report = json::parse(ended.out);
+  for (auto const& line : report["lines"]) {
+    levels[line["id"]] = line["level"];
+  }
+  for (auto const* const id : {"time-limit", "threads-at-once", "thread-wake-up", "host-issue"}) {
+    EXPECT_EQ(levels[id], "bad") << id;
+  }
+  for (auto const* const id : {"address-space", "driver", "memory-copy", "mpi"}) {
+    EXPECT_EQ(levels.count(id), 1U) << id;
+  }
+}
+
+TEST_F(DoctorTool, a_driver_that_does_not_answer_is_given_up) {
+  auto const ended = msstream::testing::run_program(
+      "/bin/sh",
+      {"-c",
+       "LD_LIBRARY_PATH=" MSSTREAM_HANGING_NVML_FOLDER ":$LD_LIBRARY_PATH exec \"$0\" \"$@\"",
+       MSSTREAM_DOCTOR_TOOL,
+       "--time-limit",
+       "1",
+       "--json",
+       "-"});
+  EXPECT_EQ(ended.status, 1) << ended.err;
+  auto const report = json::parse(ended.out);
+  auto const& last = report["lines"].back();
+  EXPECT_EQ(last["id"], "time-limit");
+  EXPECT_EQ(last["section"], "driver");
+  EXPECT_EQ(last["value"], "the driver");
+  EXPECT_EQ(report["lines"][0]["section"], "host");  // what was found before
 }
 
 TEST_F(DoctorTool, processes_are_measured_beside_groups) {

@@ -5,17 +5,13 @@
 #include "doctor/examination.hpp"
 #include "doctor/facts/environment.hpp"
 #include "doctor/measure/measure_processes.hpp"
-#include "doctor/progress.hpp"
 #include "doctor/report.hpp"
-#include "doctor/time_limit.hpp"
+#include "doctor/report_writer.hpp"
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <iostream>
-#include <mutex>
+#include <exception>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -36,8 +32,23 @@ struct Chosen {
   Level fail_on = Level::bad;
   int processes = 0;
   bool starts_mps = false;
+  int time_limit_s = 0;
   bool shows_version = false;
 };
+
+/// Throws UsageError for options of which one would be ignored.
+void refuse_contradictions(Chosen const& chosen) {
+  auto const refuse = [](bool is_wrong, char const* option, char const* other, char const* why) {
+    if (is_wrong) {
+      throw cli::UsageError(fmt::format("{}: expected no {} beside it{}", option, other, why));
+    }
+  };
+  refuse(chosen.lists && !chosen.json.empty(), "--list", "--json", ", since a list is text");
+  refuse(chosen.lists && chosen.processes > 0, "--list", "--processes", "");
+  refuse(chosen.lists && chosen.is_quick, "--list", "--quick", ", since a list measures nothing");
+  refuse(chosen.lists && chosen.device != 0, "--list", "--device", ", since all GPUs are listed");
+  refuse(chosen.is_quick && chosen.processes > 0, "--quick", "--processes", ", since it measures");
+}
 
 Chosen parse(cli::Arguments const& arguments) {
   Chosen chosen;
@@ -63,6 +74,11 @@ Chosen parse(cli::Arguments const& arguments) {
   options.add_flag("--quick", chosen.is_quick, "measure nothing");
   options.add<int>("--device", chosen.device, "the number of the GPU to measure", {0, 1023});
   options.add_flag("--list", chosen.lists, "list the GPUs, and end");
+  options.add<int>("--time-limit",
+                   chosen.time_limit_s,
+                   "the longest time in s that a check may take, before the program ends with what "
+                   "it has found; 0 for 60, or for 300 with --processes",
+                   {0, 86'400});
   options.group("Several processes on one GPU");
   options.add<int>("--processes",
                    chosen.processes,
@@ -93,80 +109,12 @@ Chosen parse(cli::Arguments const& arguments) {
   if (chosen.starts_mps && chosen.processes == 0) {
     throw cli::UsageError("--start-mps: expected --processes N beside it");
   }
+  refuse_contradictions(chosen);
   if (!chosen.json.empty() && chosen.json != "-") {
     cli::check_outputs({{"--json", chosen.json}});
   }
   return chosen;
 }
-
-/// Collects lines, and writes the report once: at the end, or when a check hangs.
-class Run {
- public:
-  Run(Chosen const& chosen, Report report)
-      : chosen_(chosen),
-        report_(std::move(report)),
-        limit_(chosen.processes > 0 ? kLimitOfProcesses : kLimitOfCheck,
-               [this](std::string const& check) { end_hanging(check); }) {}
-
-  [[nodiscard]] Findings findings() {
-    return {[this](Lines lines) { add(std::move(lines)); },
-            [this](std::string_view check) {
-              progress_.show(check);
-              limit_.begin(check);
-            }};
-  }
-  void add(Lines lines) {
-    std::lock_guard const lock(mutex_);
-    report_.lines.insert(report_.lines.end(), lines.begin(), lines.end());
-  }
-  void set_device(int device) {
-    std::lock_guard const lock(mutex_);
-    report_.device = device;
-  }
-  /// Writes the report, and returns the exit status.
-  int finish() {
-    limit_.end();
-    std::lock_guard const lock(mutex_);
-    return write();
-  }
-
- private:
-  int write() {
-    progress_.clear();
-    std::ranges::stable_sort(report_.lines, {}, &Line::section);
-    if (chosen_.json == "-") {
-      cli::print(json_text(report_));
-    } else {
-      cli::print(terminal_text(report_, overlap::TextStyle::of_stdout()));
-      cli::write_output("--json", chosen_.json, json_text(report_));
-    }
-    return worst_of(report_.lines) >= chosen_.fail_on ? 1 : 0;
-  }
-
-  /// Ends the process: the thread of the check may wait for ever.
-  [[noreturn]] void end_hanging(std::string const& check) {
-    std::lock_guard const lock(mutex_);
-    report_.lines.push_back(
-        {report_.is_cuda_build ? Section::device_measured : Section::host_measured,
-         "time-limit",
-         "check that did not end",
-         Level::bad,
-         check,
-         "It was given up, and the checks behind it were left out. A device that does not answer "
-         "needs a restart of the driver or of the computer (dmesg may show an Xid)."});
-    static_cast<void>(write());
-    for (auto const& failure : cli::take_output_failures()) {
-      std::cerr << "msstream-doctor: error: " << failure << "\n";
-    }
-    std::_Exit(1);
-  }
-
-  Chosen const& chosen_;
-  std::mutex mutex_;  ///< of report_ and of the output
-  Report report_;
-  Progress progress_;
-  TimeLimit limit_;  ///< the last member, since its thread uses the others
-};
 
 void print_list(Computer const& computer) {
   std::string text;
@@ -176,7 +124,7 @@ void print_list(Computer const& computer) {
   if (text.empty()) {
     text = "no GPU that programs can use\n";
     for (auto const& line : driver_lines(computer.driver)) {
-      if (line.level == Level::bad) {
+      if (line.level == Level::bad || line.id == "nvml") {
         text += fmt::format("{}: {}. {}\n", line.thing, line.value, line.advice);
       }
     }
@@ -196,6 +144,42 @@ void require_device(Chosen const& chosen, Computer const& computer) {
   }
 }
 
+/// Looks at what was chosen. Returns false if that was printed, and there is no report.
+bool look(Chosen const& chosen, EnvironmentFacts const& environment, ReportWriter& writer) {
+  auto const findings = writer.findings();
+  if (!chosen.lists && chosen.processes == 0) {
+    examine_host(environment, findings);  // before calls of a driver, which may hang
+  }
+  findings.begin(Section::driver, "the driver");
+  auto const computer = read_computer();
+  if (chosen.lists) {
+    writer.end_check();
+    print_list(computer);
+    return false;
+  }
+  require_device(chosen, computer);
+  if (computer.has_usable_device()) {
+    writer.set_device(chosen.device);
+  }
+  if (chosen.processes > 0) {
+    ProcessPlan plan;
+    plan.processes = chosen.processes;
+    plan.device = computer.has_usable_device() ? chosen.device : -1;
+    plan.start_mps = chosen.starts_mps;
+    plan.mps = read_mps();
+    writer.add(process_lines(measure_processes(plan, findings.begin_in(Section::processes))));
+  } else {
+    examine({chosen.device, chosen.is_quick}, computer, environment, findings);
+  }
+  return true;
+}
+
+std::chrono::seconds limit_of(Chosen const& chosen) {
+  return chosen.time_limit_s > 0 ? std::chrono::seconds(chosen.time_limit_s)
+         : chosen.processes > 0  ? kLimitOfProcesses
+                                 : kLimitOfCheck;
+}
+
 }  // namespace
 
 int doctor_command(cli::Arguments const& arguments) {
@@ -209,32 +193,17 @@ int doctor_command(cli::Arguments const& arguments) {
   Report report;
   report.is_cuda_build = MSSTREAM_CUDA != 0;
   report.is_quick = chosen.is_quick;
-  Run run(chosen, std::move(report));
-  auto const findings = run.findings();
-  if (!chosen.lists && chosen.processes == 0) {
-    examine_host(environment, findings);  // before calls of a driver, which may hang
+  ReportWriter writer({chosen.json, chosen.fail_on, limit_of(chosen)}, std::move(report));
+  try {
+    if (!look(chosen, environment, writer)) {
+      return 0;
+    }
+  } catch (cli::UsageError const&) {
+    throw;
+  } catch (...) {
+    writer.add_failure(std::current_exception());  // the report has what was found before
   }
-  findings.begin("the driver");
-  auto const computer = read_computer();
-  if (chosen.lists) {
-    print_list(computer);
-    return 0;
-  }
-  require_device(chosen, computer);
-  if (computer.has_usable_device()) {
-    run.set_device(chosen.device);
-  }
-  if (chosen.processes > 0) {
-    ProcessPlan plan;
-    plan.processes = chosen.processes;
-    plan.device = computer.has_usable_device() ? chosen.device : -1;
-    plan.start_mps = chosen.starts_mps;
-    plan.mps = read_mps();
-    run.add(process_lines(measure_processes(plan, findings.begin)));
-  } else {
-    examine({chosen.device, chosen.is_quick}, computer, environment, findings);
-  }
-  return run.finish();
+  return writer.finish();
 }
 
 }  // namespace msstream::doctor

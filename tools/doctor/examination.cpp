@@ -21,20 +21,6 @@
 namespace msstream::doctor {
 namespace {
 
-Lines host_measurements(double processors, Findings const& findings) {
-  HostMeasures measures;
-  measures.processors = processors;
-  findings.begin("threads that run at once");
-  measures.threads_at_once = measure_threads_at_once(processors);
-  findings.begin("a thread wakes another one");
-  measures.wake_us = measure_wake_us();
-  findings.begin("copies in the host's memory");
-  measures.copy_gb_per_s = measure_copy_gb_per_s();
-  findings.begin("issue() on the host runtime");
-  measures.issue_us = measure_host_issue_us();
-  return host_measure_lines(measures);
-}
-
 #if MSSTREAM_CUDA
 Line without_device(Section section, char const* id, char const* thing) {
   return {section,
@@ -54,7 +40,8 @@ Lines device_measurements(ExaminationPlan const& plan,
   measured.link_gb_per_s =
       link_gb_per_s(computer.devices.at(static_cast<std::size_t>(plan.device)).nvml);
   measured.max_connections_set = environment.variables.contains("CUDA_DEVICE_MAX_CONNECTIONS");
-  return device_measure_lines(measure_device(measured, findings.begin));
+  return device_measure_lines(
+      measure_device(measured, findings.begin_in(Section::device_measured)));
 }
 #endif
 
@@ -80,10 +67,13 @@ Computer read_computer() {
 }
 
 void examine_host(EnvironmentFacts const& environment, Findings const& findings) {
-  findings.begin("the host");
-  findings.add(host_lines(read_host()));
-  findings.add(limit_lines(read_limits()));
-  findings.add(environment_lines(environment));
+  findings.attempt(Section::host, "host", "the host", [] { return host_lines(read_host()); });
+  findings.attempt(Section::limits, "limits", "limits of the process", [] {
+    return limit_lines(read_limits());
+  });
+  findings.attempt(Section::environment, "variables", "environment variables", [&] {
+    return environment_lines(environment);
+  });
 }
 
 void examine(ExaminationPlan const& plan,
@@ -99,23 +89,30 @@ void examine(ExaminationPlan const& plan,
   }
 #if MSSTREAM_CUDA
   if (computer.has_usable_device()) {
-    findings.begin("features of the device");
-    findings.add(feature_lines(read_features(plan.device)));
+    findings.attempt(Section::features, "features", "features of the device", [&] {
+      return feature_lines(read_features(plan.device));
+    });
   } else {
     findings.add({without_device(Section::features, "features", "features of the device")});
   }
 #endif
   if (!plan.is_quick) {
-    findings.add(host_measurements(usable_processors(read_host()), findings));
+    findings.attempt(Section::host_measured, "host-measured", "the host's speed", [&] {
+      return host_measure_lines(
+          measure_host(usable_processors(read_host()), findings.begin_in(Section::host_measured)));
+    });
 #if MSSTREAM_CUDA
-    findings.add(computer.has_usable_device()
-                     ? device_measurements(plan, computer, environment, findings)
-                     : Lines{without_device(Section::device_measured, "device", "the device")});
+    findings.attempt(Section::device_measured, "device", "the device", [&] {
+      return computer.has_usable_device()
+                 ? device_measurements(plan, computer, environment, findings)
+                 : Lines{without_device(Section::device_measured, "device", "the device")};
+    });
 #endif
   }
   // The last check: while CUPTI has a subscriber, launches take longer.
-  findings.begin("libraries and tools");
-  findings.add(library_lines(read_libraries(environment.variables, computer.driver.supports > 0)));
+  findings.attempt(Section::libraries, "libraries", "libraries and tools", [&] {
+    return library_lines(read_libraries(environment.variables, computer.driver.supports));
+  });
 }
 
 }  // namespace msstream::doctor

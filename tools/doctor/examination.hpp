@@ -4,11 +4,8 @@
 #include "doctor/facts/device.hpp"
 #include "doctor/facts/driver.hpp"
 #include "doctor/facts/environment.hpp"
-#include "doctor/line.hpp"
+#include "doctor/findings.hpp"
 
-#include <functional>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 namespace msstream::doctor {
@@ -17,12 +14,6 @@ namespace msstream::doctor {
 struct ExaminationPlan {
   int device = 0;         ///< the GPU to measure
   bool is_quick = false;  ///< leaves measurements out
-};
-
-/// Takes what a run finds, as it finds it.
-struct Findings {
-  std::function<void(Lines)> add;
-  std::function<void(std::string_view)> begin;  ///< gets the name of each check before it
 };
 
 /// The driver and the devices, which other checks need.

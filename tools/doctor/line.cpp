@@ -81,6 +81,14 @@ Line judged(Line line, Level level, std::string advice) {
   return line;
 }
 
+Line failed_line(Section section, std::string id, std::string thing, std::string_view message) {
+  Line line{section, std::move(id), std::move(thing)};
+  line.value = "failed";
+  return judged(std::move(line),
+                Level::bad,
+                fmt::format("{}. Programs that do the same fail alike.", message));
+}
+
 Tally tally_of(Lines const& lines) noexcept {
   Tally tally;
   for (auto const& line : lines) {

@@ -71,6 +71,12 @@ using Lines = std::vector<Line>;
 /// Sets the level, and the advice for it.
 [[nodiscard]] Line judged(Line line, Level level, std::string advice);
 
+/// Returns a bad line about a check that failed with `message`.
+[[nodiscard]] Line failed_line(Section section,
+                               std::string id,
+                               std::string thing,
+                               std::string_view message);
+
 /// The number of lines of each level.
 struct Tally {
   int ok = 0;

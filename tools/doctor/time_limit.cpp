@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/time_limit.hpp"
 
+#include "cli/failure_text.hpp"
+
+#include <exception>
 #include <utility>
 
 namespace msstream::doctor {
 
 TimeLimit::TimeLimit(std::chrono::milliseconds limit,
                      std::function<void(std::string const&)> expired)
-    : limit_(limit), expired_(std::move(expired)), thread_([this] { watch(); }) {}
+    : limit_(limit), expired_(std::move(expired)) {
+  try {
+    thread_ = std::thread([this] { watch(); });
+  } catch (...) {
+    problem_ = cli::failure_text(std::current_exception());
+  }
+}
 
 TimeLimit::~TimeLimit() {
   {
@@ -15,7 +24,9 @@ TimeLimit::~TimeLimit() {
     is_over_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
 }
 
 void TimeLimit::begin(std::string_view check) {

@@ -15,6 +15,9 @@ namespace msstream::doctor {
 /// not end within the limit, calls `expired` with its name, once, on a thread of its own: the
 /// thread of the check may never return.
 ///
+/// If the thread cannot start, such as under a limit of threads, watches nothing: problem() says
+/// why.
+///
 /// States: idle, then a check runs from each begin() to the next one or to end(). The mutex
 /// protects all members. `expired` runs without the mutex.
 class TimeLimit {
@@ -25,6 +28,8 @@ class TimeLimit {
   /// Ends the watch. If `expired` runs, blocks until it returns.
   ~TimeLimit();
 
+  /// Why nothing is watched; empty otherwise.
+  [[nodiscard]] std::string const& problem() const noexcept { return problem_; }
   /// Ends the check that runs, and begins the named one.
   void begin(std::string_view check);
   /// Ends the check that runs.
@@ -41,6 +46,7 @@ class TimeLimit {
   std::string check_;  ///< empty while none runs
   Clock::time_point began_;
   bool is_over_ = false;
+  std::string problem_;
   std::thread thread_;  ///< uses all other members
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/record/cupti_cuda.hpp"
 
+#include "overlap/record/cupti_files.hpp"
+
 #include <dlfcn.h>
 
 #include <array>
@@ -14,8 +16,6 @@
 namespace msstream::overlap::record {
 
 namespace {
-
-constexpr char const* kNames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
 
 template <class Function>
 void find(void* library, char const* name, Function*& function) {
@@ -34,7 +34,7 @@ int major_of_driver() {
 }
 
 void* loaded_already() {
-  for (char const* const name : kNames) {
+  for (char const* const name : kCuptiNames) {
     if (void* const library = dlopen(name, RTLD_NOW | RTLD_NOLOAD)) {
       return library;
     }
@@ -43,23 +43,9 @@ void* loaded_already() {
 }
 
 void* load_from_usual_places() {
-  int const driver = major_of_driver();
-  for (char const* const name : kNames) {
-    std::string_view const text = name;
-    // A CUPTI of a newer CUDA than the driver's does not work.
-    if (driver != 0 && driver < 13 && text.ends_with(".13")) {
-      continue;
-    }
-    for (std::string const folder : {"",
-                                     "/usr/local/cuda/extras/CUPTI/lib64/",
-                                     "/usr/local/cuda/lib64/",
-                                     "/usr/local/cuda/lib/",
-                                     "/opt/cuda/extras/CUPTI/lib64/",
-                                     "/usr/lib/x86_64-linux-gnu/",
-                                     "/usr/lib/aarch64-linux-gnu/"}) {
-      if (void* const library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) {
-        return library;
-      }
+  for (auto const& file : cupti_files(major_of_driver())) {
+    if (void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      return library;
     }
   }
   return nullptr;

@@ -88,8 +88,36 @@ TEST(DoctorDriver, hidden_and_unreadable_devices_are_told_apart) {
   facts.has_device_files = false;
   EXPECT_THAT(the_line(driver_lines(facts), "devices").advice, HasSubstr("/dev/nvidiactl"));
   facts.is_device_hidden = true;
-  EXPECT_THAT(the_line(driver_lines(facts), "devices").advice, HasSubstr("CUDA_VISIBLE_DEVICES"));
+  EXPECT_THAT(the_line(driver_lines(facts), "devices").advice,
+              AllOf(HasSubstr("CUDA_VISIBLE_DEVICES"), HasSubstr(facts.problem)));
   EXPECT_EQ(level_of(driver_lines(facts), "devices"), Level::bad);
+}
+
+TEST(DoctorDriver, a_management_library_that_does_not_work_is_told) {
+  auto facts = good_driver();
+  facts.has_nvml = true;
+  facts.nvml_problem = "Driver/library version mismatch";
+  auto const line = the_line(driver_lines(facts), "nvml");
+  EXPECT_EQ(line.level, Level::bad);
+  EXPECT_THAT(line.value, HasSubstr(facts.nvml_problem));
+  EXPECT_THAT(line.advice, HasSubstr("Restart"));
+  facts.nvml_problem = "Insufficient Permissions";
+  EXPECT_EQ(level_of(driver_lines(facts), "nvml"), Level::note);
+  // It comes with the driver: without one, it is not missed.
+  DriverFacts none;
+  none.nvml_problem = "libnvidia-ml.so.1: cannot open shared object file";
+  EXPECT_EQ(driver_lines(none).size(), driver_lines({}).size());
+  none.has_kernel_module = true;
+  EXPECT_EQ(level_of(driver_lines(none), "nvml"), Level::note);
+}
+
+TEST(DoctorDriver, what_nvml_says_of_itself_is_kept) {
+  NvmlFacts nvml;
+  nvml.is_loaded = true;
+  nvml.problem = "Driver/library version mismatch";
+  auto const facts = read_driver(nvml, "/no/such/root");
+  EXPECT_TRUE(facts.has_nvml);
+  EXPECT_EQ(facts.nvml_problem, nvml.problem);
 }
 
 TEST(DoctorDriver, another_runtime_than_that_of_the_build_is_bad) {

@@ -83,6 +83,14 @@ TEST(DoctorEnvironment, variables_that_cost_time_are_slow) {
   EXPECT_EQ(level_of(lines, "checking"), Level::slow);
 }
 
+TEST(DoctorEnvironment, zero_is_a_value_of_variables_that_choose) {
+  for (auto const* const name : {"NVIDIA_TF32_OVERRIDE", "CUDA_VISIBLE_DEVICES"}) {
+    auto const lines = environment_lines({.variables = {{name, "0"}}});
+    EXPECT_EQ(the_line(lines, "cuda-variable").thing, name);
+    EXPECT_EQ(worst_of(environment_lines({.variables = {{name, ""}}})), Level::ok);
+  }
+}
+
 TEST(DoctorEnvironment, hardware_queues_have_a_range) {
   auto const level = [](char const* value) {
     return level_of(environment_lines({.variables = {{"CUDA_DEVICE_MAX_CONNECTIONS", value}}}),

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/facts/features.hpp"
 
+#include "base/temporary_folder.hpp"
 #include "doctor/facts/libraries.hpp"
+#include "doctor/facts/shared_library.hpp"
 #include "find_line.hpp"
+#include "overlap/record/cupti_files.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace msstream::doctor {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 FeatureFacts all_features() {
   FeatureFacts facts;
@@ -52,6 +60,14 @@ TEST(DoctorFeatures, what_is_missing_is_told_with_the_fallback) {
   EXPECT_EQ(tally_of(lines).note, 2);
 }
 
+TEST(DoctorFeatures, an_old_driver_does_not_tell_what_the_device_lacks) {
+  // Without streams of green contexts, the parts of the device are unknown.
+  EXPECT_EQ(green_contexts_of(true, false, 1), Available::not_by_driver);
+  EXPECT_EQ(green_contexts_of(false, false, 1), Available::not_by_driver);
+  EXPECT_EQ(green_contexts_of(true, true, 1), Available::not_by_device);
+  EXPECT_EQ(green_contexts_of(true, true, 16), Available::yes);
+}
+
 LibraryFacts good_libraries() {
   LibraryFacts facts;
   facts.is_cuda_build = facts.has_driver = facts.has_cupti = true;
@@ -82,7 +98,35 @@ TEST(DoctorLibraries, tools_that_are_attached_are_told) {
   facts.cupti_subscribe = 38;
   EXPECT_THAT(the_line(library_lines(facts), "cupti").value, HasSubstr("38"));
   facts.has_cupti = false;
+  facts.cupti_problem = "libcupti.so.13: cannot open shared object file";
   EXPECT_EQ(level_of(library_lines(facts), "cupti"), Level::note);
+  EXPECT_THAT(the_line(library_lines(facts), "cupti").value, HasSubstr(facts.cupti_problem));
+}
+
+TEST(DoctorLibraries, a_chosen_cupti_is_the_only_one) {
+  auto const facts =
+      read_libraries({{"MSSTREAM_OVERLAP_CUPTI", "/no/such/libcupti.so"}}, 0, "/no/such/root");
+  EXPECT_FALSE(facts.has_cupti);
+  EXPECT_THAT(facts.cupti_problem, HasSubstr("/no/such/libcupti.so"));
+}
+
+TEST(DoctorLibraries, cupti_is_not_newer_than_the_driver) {
+  using overlap::record::cupti_files;
+  EXPECT_THAT(cupti_files(12), Not(Contains("libcupti.so.13")));
+  EXPECT_EQ(cupti_files(12).front(), "libcupti.so.12");
+  EXPECT_EQ(cupti_files(0).front(), "libcupti.so.13");
+  EXPECT_THAT(cupti_files(13), Contains("libcupti.so.12"));
+}
+
+TEST(DoctorLibraries, the_message_of_a_library_that_is_there_is_kept) {
+  msstream::testing::TemporaryFolder const folder;
+  using Names = std::vector<std::string>;
+  auto const broken = folder.write("libbroken.so", "no library").string();
+  SharedLibrary const library(Names{"libnone.so.1", broken, "libnone.so.2"});
+  EXPECT_FALSE(library);
+  EXPECT_THAT(library.problem(), HasSubstr(broken));
+  EXPECT_THAT(SharedLibrary(Names{"libnone.so.1", "libnone.so.2"}).problem(),
+              HasSubstr("libnone.so.1"));
 }
 
 TEST(DoctorLibraries, counters_are_for_administrators_unless_opened) {

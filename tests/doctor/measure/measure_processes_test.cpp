@@ -3,12 +3,19 @@
 #include "doctor/measure/measure_processes.hpp"
 
 #include "base/temporary_folder.hpp"
+#include "doctor/measure/own_folder.hpp"
+#include "find_line.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -18,6 +25,30 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+
+/// Makes a folder the one of temporary files for the test.
+class SetTemporary {
+ public:
+  explicit SetTemporary(std::filesystem::path const& folder) {
+    std::filesystem::create_directories(folder);
+    if (auto const* const former = std::getenv("TMPDIR")) {
+      former_ = former;
+    }
+    ::setenv("TMPDIR", folder.c_str(), 1);
+  }
+  SetTemporary(SetTemporary const&) = delete;
+  SetTemporary& operator=(SetTemporary const&) = delete;
+  ~SetTemporary() {
+    if (former_) {
+      ::setenv("TMPDIR", former_->c_str(), 1);
+    } else {
+      ::unsetenv("TMPDIR");
+    }
+  }
+
+ private:
+  std::optional<std::string> former_;
+};
 
 class DoctorProcesses : public ::testing::Test {
  protected:
@@ -87,6 +118,62 @@ TEST_F(DoctorProcesses, a_daemon_that_does_not_start_is_a_reason) {
   auto const facts = measured();
   EXPECT_FALSE(facts.with_mps.has_value());
   EXPECT_THAT(facts.without_mps_reason, HasSubstr("does not start"));
+}
+
+TEST_F(DoctorProcesses, groups_are_kept_if_several_processes_fail) {
+  // As in exclusive compute mode: a process fails while another one runs.
+  plan_.program =
+      write_script("exclusive.sh",
+                   "mkdir \"${0%/*}/held\" || exit 1\n"
+                   "echo ready; head -c 1 >/dev/null; rmdir \"${0%/*}/held\"; echo $3\n");
+  auto const facts = measured();
+  EXPECT_EQ(facts.groups, 3);
+  EXPECT_FALSE(facts.separate.has_value());
+  auto const lines = process_lines(facts);
+  EXPECT_EQ(the_line(lines, "groups").quantity->number, 3);
+  auto const line = the_line(lines, "processes");
+  EXPECT_EQ(line.level, Level::bad);
+  EXPECT_THAT(line.advice, HasSubstr("exclusive compute mode"));
+}
+
+TEST_F(DoctorProcesses, a_failure_with_a_daemon_that_runs_is_a_reason) {
+  plan_.program = write_script("no_mps.sh",
+                               "[ \"$CUDA_MPS_PIPE_DIRECTORY\" ] || exit 1\n"
+                               "echo ready; head -c 1 >/dev/null; echo $3\n");
+  plan_.mps.is_running = true;
+  auto const facts = measured();
+  EXPECT_EQ(facts.separate, 3);
+  EXPECT_FALSE(facts.with_mps.has_value());
+  EXPECT_THAT(facts.without_mps_reason, HasSubstr("processes fail"));
+}
+
+TEST_F(DoctorProcesses, no_folder_is_left) {
+  SetTemporary const there(folder_ / "tmp");
+  add_mps();
+  plan_.start_mps = true;
+  static_cast<void>(measured());
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tmp"));
+  add_mps("1");
+  static_cast<void>(measured());
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tmp"));
+}
+
+TEST_F(DoctorProcesses, a_folder_is_removed_also_if_the_process_is_killed) {
+  SetTemporary const there(folder_ / "tmp");
+  // The shell of the folder has the write end until it ends, so that the read below waits for it.
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  pid_t const child = ::fork();
+  if (child == 0) {
+    OwnFolder const folder;
+    ::raise(SIGKILL);
+  }
+  ::close(ends[1]);
+  ::waitpid(child, nullptr, 0);
+  char byte = 0;
+  EXPECT_EQ(::read(ends[0], &byte, 1), 0);
+  ::close(ends[0]);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tmp"));
 }
 
 TEST_F(DoctorProcesses, a_process_that_fails_is_an_error) {

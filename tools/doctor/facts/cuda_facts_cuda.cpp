@@ -126,9 +126,9 @@ FeatureFacts read_features(int ordinal) {
   facts.green_streams =
       driver_has("cuGreenCtxStreamCreate", 12'050) ? Available::yes : Available::not_by_driver;
   facts.most_sm_parts = detail::CudaSmParts(ordinal).most();
-  facts.green_contexts = !driver_has("cuGreenCtxCreate", 12'040)
-                             ? Available::not_by_driver
-                             : by_device(facts.most_sm_parts > 1);
+  facts.green_contexts = green_contexts_of(driver_has("cuGreenCtxCreate", 12'040),
+                                           facts.green_streams == Available::yes,
+                                           facts.most_sm_parts);
   // Kernels update graphs from CUDA 12.4 on, on devices that launch graphs themselves: from compute
   // capability 7.5 on.
   bool const is_new = attribute_of(cudaDevAttrComputeCapabilityMajor, ordinal) * 10 +

@@ -127,23 +127,45 @@ Line devices_line(DriverFacts const& facts) {
   if (facts.supports == 0 || !is_driver_new_enough(facts)) {
     return judged(std::move(line), Level::bad, "The line about the driver says why.");
   }
+  std::string causes;
   if (facts.is_device_hidden) {
-    return judged(std::move(line),
-                  Level::bad,
-                  "CUDA_VISIBLE_DEVICES is set, and hides them if it names none that exists. "
-                  "Unset it, or correct it.");
+    causes +=
+        " CUDA_VISIBLE_DEVICES is set, and hides them if it names none that exists: unset it, "
+        "or correct it.";
   }
   if (!facts.has_device_files) {
-    return judged(std::move(line),
-                  Level::bad,
-                  "/dev/nvidiactl cannot be opened. In a container, start it with --gpus all; "
-                  "elsewhere look at the permissions of /dev/nvidia*, and run nvidia-smi as root "
-                  "once, which makes the files.");
+    causes +=
+        " /dev/nvidiactl cannot be opened: in a container, start it with --gpus all; "
+        "elsewhere look at the permissions of /dev/nvidia*, and run nvidia-smi as root "
+        "once, which makes the files.";
   }
-  return judged(std::move(line),
-                Level::bad,
-                fmt::format("CUDA says: {}. nvidia-smi shows whether the driver sees a GPU.",
-                            facts.problem.empty() ? "no device" : facts.problem));
+  return judged(
+      std::move(line),
+      Level::bad,
+      fmt::format("CUDA says: {}.{}",
+                  facts.problem.empty() ? "no device" : facts.problem,
+                  causes.empty() ? " nvidia-smi shows whether the driver sees a GPU." : causes));
+}
+
+/// Says why NVIDIA's management library does not work. Empty if it works, and where nothing tells
+/// that there is a driver.
+Lines nvml_lines(DriverFacts const& facts) {
+  if (facts.nvml_problem.empty() ||
+      (!facts.has_nvml && !facts.has_kernel_module && facts.supports == 0)) {
+    return {};
+  }
+  Line line{Section::driver, "nvml", "management library (NVML)"};
+  line.value = (facts.has_nvml ? "does not work: " : "cannot be loaded: ") + facts.nvml_problem;
+  if (facts.nvml_problem.find("mismatch") != std::string::npos) {
+    return {judged(std::move(line),
+                   facts.is_cuda_build ? Level::bad : Level::note,
+                   "The kernel module and the libraries are of different drivers, as after an "
+                   "update. Restart the computer, or load the module again.")};
+  }
+  return {judged(std::move(line),
+                 Level::note,
+                 "What only this library knows of the devices is unknown, such as clocks, the link "
+                 "and other programs.")};
 }
 
 bool can_open(fs::path const& file) {
@@ -168,6 +190,8 @@ DriverFacts read_driver(NvmlFacts const& nvml, fs::path const& root) {
   DriverFacts facts;
   facts.driver = nvml.driver;
   facts.supports = nvml.cuda_version.value_or(0);
+  facts.has_nvml = nvml.is_loaded;
+  facts.nvml_problem = nvml.problem;
   facts.devices = static_cast<int>(nvml.devices.size());
   std::error_code ignored;
   facts.has_kernel_module = fs::exists(root / "proc/driver/nvidia", ignored);
@@ -188,14 +212,17 @@ DriverFacts read_driver(NvmlFacts const& nvml, fs::path const& root) {
 }
 
 int supported_by_libcuda() {
-  SharedLibrary const library({"libcuda.so.1"});
+  SharedLibrary const library("libcuda.so.1");
   auto* const get_version = library.function<int(int*)>("cuDriverGetVersion");
   int version = 0;
   return get_version != nullptr && get_version(&version) == 0 ? version : 0;
 }
 
 Lines driver_lines(DriverFacts const& facts) {
-  return {build_line(facts), version_line(facts), devices_line(facts)};
+  Lines lines{build_line(facts), version_line(facts), devices_line(facts)};
+  auto const nvml = nvml_lines(facts);
+  lines.insert(lines.end(), nvml.begin(), nvml.end());
+  return lines;
 }
 
 }  // namespace msstream::doctor

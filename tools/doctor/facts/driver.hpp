@@ -25,6 +25,8 @@ struct DriverFacts {
   bool is_device_hidden = false;        ///< CUDA_VISIBLE_DEVICES is set
   int devices = 0;                      ///< that CUDA shows, or NVML in a build for the host
   std::string problem = {};             ///< the message of CUDA if it shows none
+  bool has_nvml = false;                ///< NVIDIA's management library can be loaded
+  std::string nvml_problem = {};        ///< why that library does not work; empty if it does
 };
 
 /// Reads what needs no CUDA: the versions that NVML and /proc show, and the files of devices. A

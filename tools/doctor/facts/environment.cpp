@@ -53,7 +53,7 @@ std::string value_of(Variables const& variables, std::string_view name) {
 /// A variable of CUDA or of its libraries that changes how fast programs are, or what they do.
 struct Hint {
   std::string_view name;
-  std::string_view value;  ///< the value that the hint is about; empty for every value but 0
+  std::string_view value;  ///< the value that the hint is about; empty for every value
   Level level;
   std::string_view advice;
 };
@@ -87,13 +87,14 @@ constexpr std::array kHints{
 };
 
 /// The variables of the doctor's own options.
-constexpr std::array<std::string_view, 8> kOwn{"MSSTREAM_DEVICE",
+constexpr std::array<std::string_view, 9> kOwn{"MSSTREAM_DEVICE",
                                                "MSSTREAM_FAIL_ON",
                                                "MSSTREAM_JSON",
                                                "MSSTREAM_LIST",
                                                "MSSTREAM_PROCESSES",
                                                "MSSTREAM_QUICK",
                                                "MSSTREAM_START_MPS",
+                                               "MSSTREAM_TIME_LIMIT",
                                                "MSSTREAM_VERSION"};
 
 Lines msstream_lines(EnvironmentFacts const& facts) {
@@ -253,7 +254,7 @@ Lines environment_lines(EnvironmentFacts const& facts) {
   lines.push_back(queues_line(facts.variables));
   for (auto const& hint : kHints) {
     auto const value = value_of(facts.variables, hint.name);
-    if (hint.value.empty() ? !value.empty() && value != "0" : value == hint.value) {
+    if (!value.empty() && (hint.value.empty() || value == hint.value)) {
       lines.push_back({Section::environment,
                        "cuda-variable",
                        std::string(hint.name),

@@ -70,6 +70,15 @@ constexpr std::array kFeatures{
 
 }  // namespace
 
+Available green_contexts_of(bool driver_has_contexts,
+                            bool driver_has_streams,
+                            int most_sm_parts) noexcept {
+  if (!driver_has_contexts || !driver_has_streams) {
+    return Available::not_by_driver;
+  }
+  return most_sm_parts > 1 ? Available::yes : Available::not_by_device;
+}
+
 Lines feature_lines(FeatureFacts const& facts) {
   Lines lines;
   for (auto const& feature : kFeatures) {

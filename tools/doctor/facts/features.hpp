@@ -28,6 +28,12 @@ struct FeatureFacts {
   int copy_engines = 0;
 };
 
+/// Returns whether there are green contexts. The parts of the multiprocessors are known only with a
+/// driver that also has streams of such contexts.
+[[nodiscard]] Available green_contexts_of(bool driver_has_contexts,
+                                          bool driver_has_streams,
+                                          int most_sm_parts) noexcept;
+
 [[nodiscard]] Lines feature_lines(FeatureFacts const& facts);
 
 }  // namespace msstream::doctor

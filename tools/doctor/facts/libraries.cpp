@@ -3,6 +3,7 @@
 
 #include "doctor/facts/shared_library.hpp"
 #include "doctor/facts/system_files.hpp"
+#include "overlap/record/cupti_files.hpp"
 
 #include <fmt/core.h>
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #if MSSTREAM_CUDA
 #include "comm/nccl.hpp"
@@ -46,7 +48,8 @@ Line nvtx_line(LibraryFacts const& facts) {
 Line cupti_line(LibraryFacts const& facts) {
   auto line = line_of("cupti", "CUPTI");
   if (!facts.has_cupti) {
-    line.value = "cannot be loaded";
+    line.value =
+        "cannot be loaded" + (facts.cupti_problem.empty() ? "" : ": " + facts.cupti_problem);
     // Without a driver there is nothing to record.
     return judged(std::move(line),
                   facts.is_cuda_build ? Level::note : Level::ok,
@@ -182,8 +185,15 @@ std::optional<int> try_cupti(SharedLibrary const& library) {
   return code;
 }
 
+/// Returns the files of CUPTI that the recorder of msstream-overlap tries. A chosen file is the
+/// only one.
+std::vector<std::string> cupti_candidates(std::string const& chosen, int major_of_driver) {
+  return chosen.empty() ? overlap::record::cupti_files(major_of_driver)
+                        : std::vector<std::string>{chosen};
+}
+
 std::optional<int> read_nccl_version() {
-  SharedLibrary const library({"libnccl.so.2"});
+  SharedLibrary const library("libnccl.so.2");
   auto* const get_version = library.function<int(int*)>("ncclGetVersion");
   int version = 0;
   return get_version != nullptr && get_version(&version) == 0 ? std::optional(version)
@@ -192,7 +202,7 @@ std::optional<int> read_nccl_version() {
 
 /// Returns the first line of what MPI says of itself. MPI allows the call before its start.
 std::string read_mpi_version() {
-  SharedLibrary const library({MSSTREAM_MPI_LIBRARY});
+  SharedLibrary const library(MSSTREAM_MPI_LIBRARY);
   auto* const get_version = library.function<int(char*, int*)>("MPI_Get_library_version");
   std::array<char, 8192> text{};  // MPICH's maximum; that of Open MPI is 256
   int length = 0;
@@ -213,29 +223,25 @@ bool has_sys_admin(fs::path const& root) {
 
 }  // namespace
 
-LibraryFacts read_libraries(Variables const& variables, bool has_driver, fs::path const& root) {
+LibraryFacts read_libraries(Variables const& variables, int driver_supports, fs::path const& root) {
   auto const value_of = [&](std::string_view name) {
     auto const found = variables.find(name);
     return found == variables.end() ? std::string() : found->second;
   };
   LibraryFacts facts;
   facts.is_cuda_build = MSSTREAM_CUDA != 0;
-  facts.has_driver = has_driver;
+  facts.has_driver = driver_supports > 0;
   facts.nvtx_injection = value_of("NVTX_INJECTION64_PATH");
   facts.cuda_injection = value_of("CUDA_INJECTION64_PATH");
   std::error_code ignored;
   facts.nvtx_can_load = facts.nvtx_injection.empty() || fs::exists(facts.nvtx_injection, ignored);
   facts.module_loading = value_of("CUDA_MODULE_LOADING");
 
-  SharedLibrary const cupti({value_of("MSSTREAM_OVERLAP_CUPTI"),
-                             "libcupti.so.13",
-                             "libcupti.so",
-                             MSSTREAM_CUPTI_LIBRARY,
-                             "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
-                             "/usr/local/cuda/lib64/libcupti.so"});
+  SharedLibrary const cupti(
+      cupti_candidates(value_of("MSSTREAM_OVERLAP_CUPTI"), driver_supports / 1000));
   facts.has_cupti = static_cast<bool>(cupti);
   facts.cupti_problem = cupti.problem();
-  if (facts.has_cupti && has_driver) {
+  if (facts.has_cupti && facts.has_driver) {
     facts.cupti_subscribe = try_cupti(cupti);
   }
   auto const restricted =

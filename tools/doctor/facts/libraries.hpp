@@ -38,10 +38,11 @@ struct LibraryFacts {
 inline constexpr int kCuptiSuccess = 0;
 inline constexpr int kCuptiManySubscribers = 39;  // CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
 
-/// Reads the libraries. Loads CUPTI, and subscribes for a moment if `has_driver`: do it after
-/// measurements.
+/// Reads the libraries. Loads CUPTI, and subscribes for a moment if there is a driver: do it after
+/// measurements. `driver_supports` is the CUDA that the driver supports, such as 13000; 0 without
+/// one.
 [[nodiscard]] LibraryFacts read_libraries(Variables const& variables,
-                                          bool has_driver,
+                                          int driver_supports,
                                           std::filesystem::path const& root = "/");
 [[nodiscard]] Lines library_lines(LibraryFacts const& facts);
 

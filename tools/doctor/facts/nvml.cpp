@@ -116,6 +116,7 @@ NvmlDevice read_device(FindFunction const& find, Handle device) {
 
 NvmlFacts read_nvml(FindFunction const& find) {
   NvmlFacts facts;
+  facts.is_loaded = true;
   auto* const begin = function_of<Result()>(find, "nvmlInit_v2");
   auto* const end = function_of<Result()>(find, "nvmlShutdown");
   auto* const error_text = function_of<char const*(Result)>(find, "nvmlErrorString");
@@ -154,7 +155,7 @@ NvmlFacts read_nvml(FindFunction const& find) {
 }
 
 NvmlFacts read_nvml() {
-  SharedLibrary const library({"libnvidia-ml.so.1"});
+  SharedLibrary const library("libnvidia-ml.so.1");
   if (!library) {
     NvmlFacts facts;
     facts.problem = library.problem();

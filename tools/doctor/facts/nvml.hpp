@@ -32,6 +32,7 @@ struct NvmlFacts {
   std::string driver = {};               ///< such as 580.65.06; empty if unknown
   std::optional<int> cuda_version = {};  ///< that the driver supports, such as 13000
   std::vector<NvmlDevice> devices = {};
+  bool is_loaded = false;    ///< the library is there
   std::string problem = {};  ///< why the library cannot be used; empty if it can
 };
 

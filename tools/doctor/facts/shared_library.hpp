@@ -3,25 +3,33 @@
 
 #include <dlfcn.h>
 
-#include <initializer_list>
 #include <string>
-#include <utility>
+#include <vector>
 
 namespace msstream::doctor {
 
 /// A shared library that is loaded at run time, so that the program starts without it.
 class SharedLibrary {
  public:
+  explicit SharedLibrary(std::string const& name) : SharedLibrary(std::vector<std::string>{name}) {}
   /// Loads the first of `names` that can be loaded. Without one, the object is empty and has the
-  /// loader's message.
-  explicit SharedLibrary(std::initializer_list<std::string> names) {
+  /// loader's message: of the first file that is there and cannot be loaded, or else of the first
+  /// name.
+  explicit SharedLibrary(std::vector<std::string> const& names) {
+    bool is_there = false;
     for (auto const& name : names) {
       handle_ = name.empty() ? nullptr : ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
       if (handle_ != nullptr) {
         return;
       }
       if (auto const* const message = ::dlerror(); message != nullptr) {
-        problem_ = message;
+        std::string const text = message;
+        bool const is_missing =
+            text.starts_with(name + ": ") && text.ends_with("No such file or directory");
+        if (problem_.empty() || (!is_there && !is_missing)) {
+          problem_ = text;
+        }
+        is_there = is_there || !is_missing;
       }
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/measure/measure_host.hpp"
 
+#include "cli/failure_text.hpp"
 #include "doctor/measure/measure_issue.hpp"
 #include "doctor/measure/median.hpp"
 
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -51,14 +53,13 @@ double measure_threads_at_once(double processors) {
   }
   auto const count = static_cast<std::size_t>(std::clamp(std::ceil(processors), 1.0, 256.0));
   std::atomic<std::uint64_t> together{0};
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
+  threads.reserve(count);
   auto const end = Clock::now() + kParts * kPart;
   for (std::size_t i = 0; i < count; ++i) {
     threads.emplace_back([&] { together += work_until(end); });
   }
-  for (auto& thread : threads) {
-    thread.join();
-  }
+  threads.clear();  // joins
   auto const ratio = static_cast<double>(together.load()) / static_cast<double>(kParts * alone);
   return std::min(ratio, static_cast<double>(count));
 }
@@ -68,8 +69,10 @@ double measure_wake_us() {
   std::mutex mutex;
   std::condition_variable turned;
   int turn = 0;
+  std::vector<double> us;
+  us.reserve(kTurns);  // nothing may throw while the other thread waits for its turn
   // Even turns are the other thread's, odd ones this thread's.
-  std::thread other([&] {
+  std::jthread other([&] {
     std::unique_lock lock(mutex);
     for (int i = 0; i < kTurns; ++i) {
       turned.wait(lock, [&] { return turn % 2 == 0; });
@@ -77,7 +80,6 @@ double measure_wake_us() {
       turned.notify_one();
     }
   });
-  std::vector<double> us;
   {
     std::unique_lock lock(mutex);
     auto before = Clock::now();
@@ -111,6 +113,30 @@ double measure_copy_gb_per_s() {
 double measure_host_issue_us() {
   Device<Host> const device;
   return measure_issue_us(device, [](auto) {});
+}
+
+HostMeasures measure_host(double processors, std::function<void(std::string_view)> const& begin) {
+  HostMeasures out;
+  out.processors = processors;
+  auto const attempt =
+      [&](std::optional<double>& number, char const* id, char const* thing, auto const& measure) {
+        begin(thing);
+        try {
+          number = measure();
+        } catch (...) {
+          out.failures.push_back({id, thing, cli::failure_text(std::current_exception())});
+        }
+      };
+  attempt(out.threads_at_once, "threads-at-once", "threads that run at once", [&] {
+    return measure_threads_at_once(processors);
+  });
+  attempt(out.wake_us, "thread-wake-up", "a thread wakes another one", measure_wake_us);
+  attempt(out.copy_gb_per_s,
+          "memory-copy",
+          "copy in the host's memory, one thread",
+          measure_copy_gb_per_s);
+  attempt(out.issue_us, "host-issue", "issue() on the host runtime", measure_host_issue_us);
+  return out;
 }
 
 Lines host_measure_lines(HostMeasures const& measures) {
@@ -162,6 +188,9 @@ Lines host_measure_lines(HostMeasures const& measures) {
                     "processors.");
     }
     lines.push_back(std::move(line));
+  }
+  for (auto const& [id, thing, message] : measures.failures) {
+    lines.push_back(failed_line(Section::host_measured, id, thing, message));
   }
   return lines;
 }

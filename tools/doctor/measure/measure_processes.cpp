@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/measure/measure_processes.hpp"
 
+#include "cli/failure_text.hpp"
 #include "cli/option_value.hpp"
 #include "doctor/measure/child.hpp"
+#include "doctor/measure/own_folder.hpp"
 
 #include <fmt/core.h>
-#include <stdlib.h>  // mkdtemp
 
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -26,58 +30,53 @@ constexpr char const* kPipeFolder = "CUDA_MPS_PIPE_DIRECTORY";
 constexpr char const* kLogFolder = "CUDA_MPS_LOG_DIRECTORY";
 constexpr char const* kControl = "nvidia-cuda-mps-control";
 
-/// A folder that is removed in the end.
-class OwnFolder {
- public:
-  OwnFolder() {
-    auto pattern = (fs::temp_directory_path() / "msstream-doctor-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), pattern);
-    }
-    path_ = pattern;
-  }
-  OwnFolder(OwnFolder const&) = delete;
-  OwnFolder& operator=(OwnFolder const&) = delete;
-  ~OwnFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] fs::path const& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-/// A daemon of MPS of this process alone. A shell ends it when its standard input ends, which
-/// happens also when this process is killed.
+/// A daemon of MPS of this process alone, with a folder of its own. A shell ends it and removes the
+/// folder when its standard input ends, which happens also when this process is killed.
 class MpsDaemon {
  public:
-  explicit MpsDaemon(fs::path const& folder) {
-    variables_ = {{kPipeFolder, (folder / "pipe").string()},
-                  {kLogFolder, (folder / "log").string()}};
-    for (auto const& [name, path] : variables_) {
-      fs::create_directories(path);
-    }
-    constexpr char const* kScript =
-        "nvidia-cuda-mps-control -d >/dev/null 2>&1 || { echo failed; exit 1; }; echo started; "
-        "cat >/dev/null; echo quit | nvidia-cuda-mps-control >/dev/null 2>&1";
-    shell_ = std::make_unique<Child>(std::vector<std::string>{"/bin/sh", "-c", kScript},
-                                     Child::Options{variables_, true});
-    if (shell_->read_line(Clock::now() + kLimit) != "started") {
-      throw std::runtime_error(fmt::format("{} -d does not start", kControl));
+  MpsDaemon() : folder_(make_own_folder()) {
+    variables_ = {{kPipeFolder, (folder_ / "pipe").string()},
+                  {kLogFolder, (folder_ / "log").string()}};
+    try {
+      start();
+    } catch (...) {
+      shell_.reset();
+      remove_folder();
+      throw;
     }
   }
   MpsDaemon(MpsDaemon const&) = delete;
   MpsDaemon& operator=(MpsDaemon const&) = delete;
   ~MpsDaemon() {
-    if (shell_) {
-      static_cast<void>(shell_->wait(Clock::now() + kLimit));
-    }
+    static_cast<void>(shell_->wait(Clock::now() + kLimit));
+    remove_folder();
   }
   [[nodiscard]] ChildVariables const& variables() const { return variables_; }
 
  private:
   static constexpr std::chrono::seconds kLimit{20};
+
+  void start() {
+    for (auto const& [name, path] : variables_) {
+      fs::create_directories(path);
+    }
+    constexpr char const* kScript =
+        "nvidia-cuda-mps-control -d >/dev/null 2>&1 || "
+        "{ echo failed; exit 1; }; echo started; cat >/dev/null; "
+        "echo quit | nvidia-cuda-mps-control >/dev/null 2>&1; rm -rf -- \"$0\"";
+    shell_ = std::make_unique<Child>(
+        std::vector<std::string>{"/bin/sh", "-c", kScript, folder_.string()},
+        Child::Options{variables_, true});
+    if (shell_->read_line(Clock::now() + kLimit) != "started") {
+      throw std::runtime_error(fmt::format("{} -d does not start", kControl));
+    }
+  }
+  void remove_folder() const {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  fs::path folder_;
   ChildVariables variables_;
   std::unique_ptr<Child> shell_;
 };
@@ -118,7 +117,7 @@ double rate_of(ProcessPlan const& plan,
 }
 
 bool is_on_path(std::string_view program) {
-  auto const* const path = ::getenv("PATH");
+  auto const* const path = std::getenv("PATH");
   std::string_view folders = path == nullptr ? "" : path;
   while (!folders.empty()) {
     auto const colon = folders.find(':');
@@ -138,22 +137,34 @@ ProcessFacts measure_processes(ProcessPlan const& plan,
   ProcessFacts facts;
   facts.processes = plan.processes;
   facts.is_cuda = plan.device >= 0;
-  OwnFolder const folder;
   // CUDA looks for a daemon in the folder that the variable names, and finds none in an empty one.
-  fs::create_directories(folder.path() / "none");
-  ChildVariables const without{{kPipeFolder, (folder.path() / "none").string()}};
+  std::optional<OwnFolder> empty;
+  ChildVariables without;
+  if (facts.is_cuda) {
+    empty.emplace();
+    without = {{kPipeFolder, empty->path().string()}};
+  }
   begin("one group");
   facts.one_group = rate_of(plan, 1, 1, without);
   begin("groups of one process");
   facts.groups = rate_of(plan, 1, plan.processes, without);
   begin("processes");
-  facts.separate = rate_of(plan, plan.processes, 1, without);
+  try {
+    facts.separate = rate_of(plan, plan.processes, 1, without);
+  } catch (...) {
+    facts.without_separate_reason = cli::failure_text(std::current_exception());
+  }
   if (!facts.is_cuda) {
     return facts;
   }
   if (plan.mps.is_running) {
     begin("processes with MPS");
-    facts.with_mps = rate_of(plan, plan.processes, 1, {});
+    try {
+      facts.with_mps = rate_of(plan, plan.processes, 1, {});
+    } catch (std::exception const& error) {
+      facts.without_mps_reason =
+          fmt::format("A daemon runs, but processes fail with it: {}.", error.what());
+    }
   } else if (!is_on_path(kControl)) {
     facts.without_mps_reason = fmt::format(
         "{} is not on the PATH. It comes with the driver, but containers often lack it.", kControl);
@@ -164,7 +175,7 @@ ProcessFacts measure_processes(ProcessPlan const& plan,
   } else {
     begin("processes with MPS");
     try {
-      MpsDaemon const daemon(folder.path());
+      MpsDaemon const daemon;
       facts.with_mps = rate_of(plan, plan.processes, 1, daemon.variables());
     } catch (std::exception const& error) {
       facts.without_mps_reason =

@@ -23,8 +23,8 @@ struct ProcessPlan {
 
 /// Starts processes of this program, one set after the other, and returns what they did. Calls
 /// `begin` with the name of each measurement. With `start_mps`, starts a daemon of MPS with folders
-/// of its own, and ends it, also if this process is killed. Throws std::runtime_error if a process
-/// fails.
+/// of its own, and ends it, also if this process is killed. Throws std::runtime_error if the
+/// single process fails; a failure of several ones is a fact.
 [[nodiscard]] ProcessFacts measure_processes(ProcessPlan const& plan,
                                              std::function<void(std::string_view)> const& begin);
 

@@ -57,6 +57,20 @@ template <class R, class Work>
     }
   };
   std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(groups));
+  // Lets the threads go before they are joined, also if something below throws. `end` is then in
+  // the past.
+  struct Release {
+    std::latch& go;
+    bool is_done = false;
+    void now() {
+      if (!is_done) {
+        is_done = true;
+        go.count_down();
+      }
+    }
+    ~Release() { now(); }
+  } release{go};
   for (int group = 0; group < groups; ++group) {
     threads.emplace_back([&, group] {
       bool is_warm = false;
@@ -74,7 +88,7 @@ template <class R, class Work>
   bool const begun = begin();
   auto const from = Clock::now();
   end = begun ? from + length : from;
-  go.count_down();
+  release.now();
   threads.clear();  // joins
   for (auto const& failure : failures) {
     if (failure) {

@@ -39,12 +39,16 @@ Lines process_lines(ProcessFacts const& facts) {
                         facts.groups,
                         facts.one_group,
                         "one group")};
-  auto separate = rate_line("processes",
-                            fmt::format("{} processes{}", count, facts.is_cuda ? ", no MPS" : ""),
-                            facts.separate,
-                            facts.groups,
-                            "the groups");
-  if (facts.is_cuda) {
+  auto const separate_thing = fmt::format("{} processes{}", count, facts.is_cuda ? ", no MPS" : "");
+  auto separate = rate_line(
+      "processes", separate_thing, facts.separate.value_or(0), facts.groups, "the groups");
+  if (!facts.separate) {
+    separate =
+        failed_line(Section::processes, "processes", separate_thing, facts.without_separate_reason);
+    if (facts.is_cuda) {
+      separate.advice += " In exclusive compute mode, one process at a time may use the GPU.";
+    }
+  } else if (facts.is_cuda) {
     separate = judged(std::move(separate),
                       Level::note,
                       "Without MPS, the device runs kernels of one process at a time, each for a "
@@ -65,8 +69,10 @@ Lines process_lines(ProcessFacts const& facts) {
                         *facts.with_mps,
                         facts.groups,
                         "the groups");
-  with.value += fmt::format(", {} times without MPS",
-                            report::fixed(*facts.with_mps / std::max(facts.separate, 1.0), 2));
+  if (facts.separate) {
+    with.value += fmt::format(", {} times without MPS",
+                              report::fixed(*facts.with_mps / std::max(*facts.separate, 1.0), 2));
+  }
   with.advice = "With MPS kernels of all processes overlap. A fault in one process may end all.";
   lines.push_back(std::move(with));
   return lines;

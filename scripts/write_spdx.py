@@ -24,7 +24,7 @@ LIBRARIES = [
     ("SQLite", "blessing", "OPTIONAL_DEPENDENCY_OF", "exports of Nsight Systems, in msstream-overlap"),
     ("CLI11", "BSD-3-Clause", "OPTIONAL_DEPENDENCY_OF", "options of the programs; 2.1 or newer"),
     ("Arrow", "Apache-2.0", "OPTIONAL_DEPENDENCY_OF", "Parquet files"),
-    ("CUDA-Toolkit", "NOASSERTION", "OPTIONAL_DEPENDENCY_OF", "the CUDA runtime, cuBLASLt and CUPTI; 13"),
+    ("CUDA-Toolkit", "NOASSERTION", "OPTIONAL_DEPENDENCY_OF", "the CUDA runtime, cuBLASLt and CUPTI; 12.4 or newer"),
     ("NCCL", "BSD-3-Clause", "OPTIONAL_DEPENDENCY_OF", "collectives between GPUs; 2"),
     ("MPI", "NOASSERTION", "OPTIONAL_DEPENDENCY_OF", "processes of mpirun"),
     ("GoogleTest", "BSD-3-Clause", "TEST_DEPENDENCY_OF", "tests"),

@@ -139,7 +139,8 @@ archive() {
 
   cp -r "$root/tests/ways/fetch_content" "$project"
   timed "FetchContent, parent with its own fmt: configured" cmake -G Ninja -S "$project" -B "$project/build" \
-    -D CMAKE_BUILD_TYPE=Release -D ARCHIVE="$one/msstream-$version.tar.gz" -D HASH="$hash"
+    -D CMAKE_BUILD_TYPE=Release -D ARCHIVE="$one/msstream-$version.tar.gz" -D HASH="$hash" \
+    -D QUICKSTART="$project/build/_deps/msstream-src/examples/quickstart/quickstart.cpp"
   timed "FetchContent: quickstart compiled" cmake --build "$project/build" --target compiles
 }
 
@@ -178,9 +179,18 @@ prefix() {
   expect "the version of the project from pkg-config" "$(pkg-config --modversion msstream)" = "$version"
   quietly eval "g++ \"\$project/overlap.cpp\" -o \"\$project/overlap\" $(pkg-config --cflags --libs msstream-overlap)"
   quietly "$project/overlap"
+  install_missing "${compilers[@]}" || die "install what is missing, then run this again: $advice"
+  timed "clang 14 and pkg-config: quickstart" use_by_pkg_config "$project" \
+    "clang++-14 -include msstream/base/detail/source_location_of_clang_14.hpp"
   unset PKG_CONFIG_PATH
 
-  install_missing "${compilers[@]}" || die "install what is missing, then run this again: $advice"
+  # FetchContent with FIND_PACKAGE_ARGS downloads nothing: there is no such archive.
+  rm -rf "$work/fetch installed"
+  cp -r "$root/tests/ways/fetch_content" "$work/fetch installed"
+  timed "FetchContent finds the installed library: quickstart" use_by_cmake "$work/fetch installed" \
+    -D CMAKE_PREFIX_PATH="$moved" -D FIND_PACKAGE=ON -D ARCHIVE=/none -D HASH="$(printf '%064d' 0)" \
+    -D QUICKSTART="$project/quickstart.cpp"
+
   local compiler
   for compiler in "${compilers[@]/clang/clang++}"; do
     timed "find_package with $compiler: quickstart" use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$moved" \

@@ -235,7 +235,6 @@ deb() {
   quietly msstream-doctor --quick
   local tool option options
   for tool in "msstream-overlap" "msstream-overlap run" "msstream-memory" "msstream-doctor"; do
-    # shellcheck disable=SC2086  # the name of a program, and perhaps of its command
     options=$($tool --help | grep -oE '^ +(-h, ?)?--[a-z-]+' | grep -oE -- '--[a-z-]+' || true)
     expect "options in the output of $tool --help" -n "$options"
     for option in $options; do
@@ -317,6 +316,9 @@ conan() {
   rm -rf "$work"/conan*
   export CONAN_HOME="$work/conan home"
   quietly "$work/environment/bin/conan" profile detect
+  "$work/environment/bin/conan" graph info "$root/packaging/conan" --no-remote -s compiler=gcc -s compiler.version=11 \
+    -s compiler.cppstd=20 >"$work/old compiler" 2>&1 || true
+  expect "gcc 11 refused" -n "$(grep -F "or clang 14 or newer; found gcc 11" "$work/old compiler")"
   timed "conan create, with test_package" "$work/environment/bin/conan" create "$root/packaging/conan" \
     -s compiler.cppstd=20 -c tools.cmake.cmaketoolchain:generator=Ninja --no-remote \
     -c "tools.cmake.cmaketoolchain:extra_variables={'CMAKE_UNITY_BUILD_BATCH_SIZE': '0'}" \

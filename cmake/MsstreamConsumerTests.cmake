@@ -51,6 +51,27 @@ if(fmt_VERSION)
     PASS_REGULAR_EXPRESSION "built with fmt[ \n]+${fmt_VERSION},[ \n]+and[ \n]+fmt[ \n]+999.1.0")
 endif()
 
+# Checks that the sources refuse a CUDA toolkit which is too old, and the package one of another major
+# version than it was built with. A module that finds nothing but a version stands for that toolkit.
+if(MSSTREAM_CUDA)
+  foreach(version 12.3.107 999.1.0)
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/consumer_cuda_${version}/FindCUDAToolkit.cmake
+      "set(CUDAToolkit_FOUND TRUE)\nset(CUDAToolkit_VERSION ${version})\nset(CUDAToolkit_BIN_DIR /toolkit)\n")
+  endforeach()
+  add_test(NAME consumer_old_cuda COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
+    -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DCMAKE_CUDA_COMPILER=${CMAKE_CUDA_COMPILER} -DMSSTREAM_CUDA=ON
+    -DCMAKE_MODULE_PATH=${CMAKE_CURRENT_BINARY_DIR}/consumer_cuda_12.3.107
+    -S ${PROJECT_SOURCE_DIR} -B ${CMAKE_CURRENT_BINARY_DIR}/consumer_old_cuda)
+  set_tests_properties(consumer_old_cuda PROPERTIES
+    PASS_REGULAR_EXPRESSION "toolkit[ \n]+12.4[ \n]+or[ \n]+newer,[ \n]+and[ \n]+12.3.107")
+  add_test(NAME consumer_other_cuda COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR}
+    -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+    -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_MODULE_PATH=${CMAKE_CURRENT_BINARY_DIR}/consumer_cuda_999.1.0 -DEXPECTED_CUDA=ON
+    -S ${CMAKE_CURRENT_SOURCE_DIR}/consumer_install -B ${CMAKE_CURRENT_BINARY_DIR}/consumer_other_cuda)
+  set_tests_properties(consumer_other_cuda PROPERTIES FIXTURES_REQUIRED msstream_installed
+    PASS_REGULAR_EXPRESSION "built with CUDA[ \n]+${CUDAToolkit_VERSION},[ \n]+and[ \n]+CUDA[ \n]+999.1.0")
+endif()
+
 set_tests_properties(consumer_clean PROPERTIES FIXTURES_SETUP msstream_clean)
 set_tests_properties(consumer_prefix PROPERTIES FIXTURES_REQUIRED msstream_clean FIXTURES_SETUP msstream_installed)
 set_tests_properties(consumer_install PROPERTIES FIXTURES_REQUIRED msstream_installed)

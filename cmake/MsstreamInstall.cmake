@@ -64,7 +64,7 @@ if(TARGET msstream-doctor)
           DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
 endif()
 
-# `cmake --build <folder> --target uninstall` removes what the last `cmake --install` copied.
+# `cmake --build <folder> --target uninstall` removes what `cmake --install` copied.
 if(PROJECT_IS_TOP_LEVEL)
   add_custom_target(uninstall COMMENT "Removing what was installed"
     COMMAND ${CMAKE_COMMAND} -D BUILD_FOLDER=${PROJECT_BINARY_DIR} -P ${CMAKE_CURRENT_LIST_DIR}/MsstreamUninstall.cmake

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Removes the files that the last `cmake --install` of a build folder copied, and the folders of
-# msstream that are empty then: cmake -D BUILD_FOLDER=<folder> -P MsstreamUninstall.cmake. Like the
-# installation, it works below the folder that the variable DESTDIR names, if it is set.
+# Removes the files that `cmake --install` of a build folder copied, and the folders of msstream that
+# are empty then: cmake -D BUILD_FOLDER=<folder> -P MsstreamUninstall.cmake. CMake keeps one manifest of
+# the last installation of everything, and one of the last installation of each component; the files of
+# all of them are removed. Like the installation, it works below the folder that the variable DESTDIR
+# names, if it is set.
 file(GLOB manifests "${BUILD_FOLDER}/install_manifest*.txt")
 if(NOT manifests)
   message(FATAL_ERROR "${BUILD_FOLDER} has no install_manifest.txt: nothing was installed from this folder")

@@ -7,28 +7,56 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
   cat <<'END'
-scripts/check_toolkits.sh host            host code with the headers of CUDA 12.4
+scripts/check_toolkits.sh host            host code with the headers of CUDA 12.4, and of NCCL 2.19 and 2.28
 scripts/check_toolkits.sh kernels ARCH…   all kernels with the newest nvcc of PyPI, for one GPU after the other
 
 ARCH is a compute capability without its point, such as 75, 80, 86, 89, 90, 100 or 120. Only checks that the code
-compiles: kernels are compiled in a hurry, and nothing is linked. The toolkits come from PyPI's wheels, which need pip
-and a network, and are kept in build/. PyPI has no nvcc older than 13.0.
+compiles: kernels are compiled in a hurry, and nothing is linked. The toolkits come from PyPI's wheels and are kept in
+build/. What cannot be fetched is left out; a file that does not compile is a failure. PyPI has no nvcc older than 13.0.
 END
 }
 
-# Downloads wheels of PyPI unless they are there, and unpacks them: unpack FOLDER REQUIREMENT…
+# Says why nothing is checked, and ends the script without an error.
+leave_out() {
+  say "left out: $*"
+  exit 0
+}
+
+# Downloads wheels of PyPI and unpacks them, unless the folder has these wheels: unpack FOLDER REQUIREMENT…
 unpack() {
   local folder=$1 wheel
   shift
-  [ ! -f "$folder/complete" ] || return 0
+  [ "$(cat "$folder/complete" 2>/dev/null)" != "$*" ] || return 0
+  rm -rf "$folder"
   mkdir -p "$folder/wheels"
-  quietly python3 -m pip download --no-deps --only-binary=:all: --dest "$folder/wheels" "$@" ||
-    die "the CUDA toolkit could not be fetched from PyPI"
+  make_environment "$pip" || leave_out "$advice does not work"
+  quietly "$pip/bin/pip" download --no-deps --only-binary=:all: --dest "$folder/wheels" "$@" ||
+    leave_out "PyPI's wheels cannot be fetched: $*"
   for wheel in "$folder"/wheels/*.whl; do
     python3 -m zipfile -e "$wheel" "$folder"
   done
   rm -rf "$folder/wheels"
-  touch "$folder/complete"
+  printf '%s\n' "$*" >"$folder/complete"
+}
+
+# Prints the version of PyPI's newest nvcc, and nothing if PyPI cannot be asked.
+newest_nvcc() {
+  make_environment "$pip" || return 0
+  "$pip/bin/pip" install --dry-run --ignore-installed --no-deps --quiet --report - nvidia-cuda-nvcc 2>/dev/null |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["install"][0]["metadata"]["version"])' 2>/dev/null || true
+}
+
+# Fetches the newest toolkit. If PyPI cannot be asked, the one of an earlier run serves.
+unpack_newest() {
+  local version
+  version=$(newest_nvcc)
+  if [ -z "$version" ]; then
+    [ -f "$toolkit/complete" ] || leave_out "PyPI cannot be asked for its newest nvcc"
+    say "PyPI cannot be asked for its newest nvcc: the one of an earlier run is used"
+    return 0
+  fi
+  unpack "$toolkit" "nvidia-cuda-nvcc==$version" nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl \
+    nvidia-cublas
 }
 
 # Compiles files by a command, as many at once as there are processors, and names those that fail.
@@ -51,33 +79,45 @@ compile_one() {
   rm -f "$log"
 }
 
-common=(-std=c++20 -DMSSTREAM_CUDA=1 -DFMT_USE_CONSTEXPR=1 -Iinclude -Isrc -Ikernels)
+common=(-std=c++20 -DMSSTREAM_CUDA=1 -DFMT_USE_CONSTEXPR=1 -Iinclude -Isrc -Ikernels -Itools)
+pip=$root/build/toolkits-pip
 cd "$root"
 case ${1:-} in
   host)
     toolkit=$root/build/cuda-12.4
     unpack "$toolkit" nvidia-cuda-runtime-cu12==12.4.127 nvidia-cuda-nvcc-cu12==12.4.131 \
       nvidia-cuda-cupti-cu12==12.4.127 nvidia-nvtx-cu12==12.4.127 nvidia-cublas-cu12==12.4.5.8
+    # The oldest NCCL that docs/several-gpus.md names, and one with all that the library uses.
+    nccl_versions=(2.19.3 2.28.9)
+    for version in "${nccl_versions[@]}"; do
+      unpack "$root/build/nccl-$version" "nvidia-nccl-cu12==$version"
+    done
     headers=()
     for folder in "$toolkit"/nvidia/*/include; do
       headers+=(-isystem "$folder")
     done
     eigen=$(pkg-config --cflags-only-I eigen3 2>/dev/null || echo -I/usr/include/eigen3)
-    mapfile -t files < <(git ls-files 'src/*_cuda.cpp')
-    compile_each g++ "${common[@]}" -Wall -Wextra -Werror -fsyntax-only "${headers[@]}" -isystem "${eigen#-I}" \
-      '-DMSSTREAM_CUDA_MAJOR="12"' '-DMSSTREAM_CUDA_LIBRARIES="/usr/local/cuda/lib64"'
+    options=("${common[@]}" -Wall -Wextra -Werror -fsyntax-only "${headers[@]}" -isystem "${eigen#-I}"
+      '-DMSSTREAM_CUDA_MAJOR="12"' '-DMSSTREAM_CUDA_LIBRARIES="/usr/local/cuda/lib64"' -DMSSTREAM_HAS_PTX=1)
+    mapfile -t files < <(git ls-files 'src/*_cuda.cpp' 'tools/*_cuda.cpp')
+    compile_each g++ "${options[@]}"
     say "${#files[@]} files compile with the headers of CUDA 12.4"
+    mapfile -t files < <(git ls-files 'src/comm/nccl/*_cuda.cpp')
+    for version in "${nccl_versions[@]}"; do
+      compile_each g++ "${options[@]}" -DMSSTREAM_NCCL=1 -isystem "$root/build/nccl-$version/nvidia/nccl/include"
+      say "${#files[@]} files of collectives compile with the headers of CUDA 12.4 and NCCL $version"
+    done
     ;;
   kernels)
     [ $# -ge 2 ] || die "kernels: expected compute capabilities, such as 75 90"
     shift
     toolkit=$root/build/cuda-newest
-    unpack "$toolkit" nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cublas
+    unpack_newest
     chmod +x "$toolkit"/nvidia/cu*/bin/* "$toolkit"/nvidia/cu*/nvvm/bin/*
     nvcc=$(echo "$toolkit"/nvidia/cu*/bin/nvcc)
     version=$("$nvcc" --version | sed -n 's/.*, V//p')
     # Kernels of unique.cu would need more shared memory in a hurry than a block can have.
-    mapfile -t hurried < <(git ls-files 'kernels/*.cu' | grep -v '/unique\.cu$')
+    mapfile -t hurried < <(git ls-files 'kernels/*.cu' 'src/*.cu' 'tools/*.cu' | grep -v '/unique\.cu$')
     mapfile -t others < <(git ls-files 'kernels/*/unique.cu')
     for arch in "$@"; do
       [[ $arch =~ ^[0-9]+a?$ ]] || die "compute capability '$arch': expected one such as 90"
@@ -87,7 +127,7 @@ case ${1:-} in
       compile_each "$nvcc" "${options[@]}" --Ofast-compile=max
       files=("${others[@]}")
       compile_each "$nvcc" "${options[@]}"
-      say "$((${#hurried[@]} + ${#others[@]})) files of kernels compile with nvcc $version for sm_$arch," \
+      say "$((${#hurried[@]} + ${#others[@]})) files with kernels compile with nvcc $version for sm_$arch," \
         "in $((SECONDS - started)) s"
     done
     ;;

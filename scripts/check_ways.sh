@@ -10,12 +10,14 @@ usage() {
 scripts/check_ways.sh [WAY…]
 
 Builds a user's project by each of the named ways of docs/install.md, all of them unless some are named, and prints how
-long each took. Work goes to build/ways. Packages of Debian and PyPI that are missing are installed. Ways:
+long each took. From the wheel and from the Debian packages to the quickstart's output, more than a minute of processor
+time is a failure. Work goes to build/ways. Packages of Debian and PyPI that are missing are installed. Ways:
 
   archive  the release archive: equal bytes from two runs, its bill of materials, the sources read-only, FetchContent
   prefix   cmake --install, moved afterwards; find_package with versions and components; pkg-config; DESTDIR; uninstall
   deb      the Debian packages: lintian, install, use, upgrade, remove (as root; otherwise extracted and used)
-  recipes  the recipes of vcpkg and Spack, which cannot be run without their registries: their syntax and versions
+  recipes  the recipes of vcpkg and Spack, which cannot be run without their registries: their syntax and versions; that
+           of vcpkg with stand-ins for vcpkg's functions
   wheel    the wheel: twine, pip install, a project by CMake, pkg-config and scikit-build-core, the tools
   conan    the Conan package with its test_package, built from the sources
 END_OF_USAGE
@@ -33,14 +35,37 @@ expect() {
   test "$@" || die "expected: $what (test $*)"
 }
 
-# Prints how long a command took: timed "what" COMMAND…
+# Sets `ms` to the milliseconds of processor time that this shell and its children have taken.
+processor_ms() {
+  times >"$work/times" # not in a pipe: a subshell has times of its own
+  ms=$(awk -F '[ms ]+' '{ for (i = 1; i < NF; i += 2) ms += 60000 * $i + 1000 * $(i + 1) } END { printf "%d", ms }' \
+    "$work/times")
+}
+
+# Prints how long a command took, and adds its processor time to `spent`: timed "what" COMMAND…
+spent=0
 timed() {
-  local what=$1 started=${EPOCHREALTIME/./} us
+  local what=$1 started=${EPOCHREALTIME/./} us ms before
+  processor_ms
+  before=$ms
   shift
   quietly "$@" || die "$what: failed: $*"
   us=$((${EPOCHREALTIME/./} - started))
-  printf '%-58s %3d.%d s\n' "$what" $((us / 1000000)) $((us / 100000 % 10))
+  processor_ms
+  ms=$((ms - before))
+  spent=$((spent + ms))
+  printf '%-58s %3d.%d s, %3d.%d s of a processor\n' "$what" $((us / 1000000)) $((us / 100000 % 10)) \
+    $((ms / 1000)) $((ms / 100 % 10))
 }
+
+# Fails if the commands of `timed` since `spent` was set to 0 took more than a minute of processor time,
+# which other work of the computer does not prolong much: expect_a_minute WAY.
+expect_a_minute() {
+  expect "at most 60 000 ms of processor time from $1 to the quickstart's output" "$spent" -le 60000
+}
+
+# Makes a virtual environment with pip: environment FOLDER.
+environment() { make_environment "$1" || die "make a virtual environment, then run this again: $advice"; }
 
 # Makes a user's project in a folder whose name has a space, and prints it.
 user_project() {
@@ -72,6 +97,7 @@ use_by_pkg_config() {
 
 archive() {
   local one=$work/release two="$work/release again" sources="$work/read only" project="$work/fetch content" hash
+  local written
   rm -rf "$one" "$two" "$project"
   [ ! -d "$sources" ] || chmod -R u+w "$sources"
   rm -rf "$sources"
@@ -81,7 +107,7 @@ archive() {
   (cd "$one" && sha256sum --quiet --check ./*.sha256)
   hash=$(cut -d ' ' -f 1 "$one/msstream-$version.tar.gz.sha256")
 
-  python3 -m venv "$work/environment"
+  environment "$work/environment"
   if quietly "$work/environment/bin/pip" install spdx-tools; then
     timed "bill of materials checked by spdx-tools" "$work/environment/bin/pyspdxtools" \
       -i "$one/msstream-$version.spdx.json"
@@ -98,23 +124,31 @@ archive() {
   if [ "$(id -u)" = 0 ]; then
     user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     chmod a+rwx "$work/of read only"
-    "${user[@]}" test -r "$sources/msstream-$version/CMakeLists.txt" || user=()
+    if ! "${user[@]}" test -r "$sources/msstream-$version/CMakeLists.txt"; then
+      say "root builds the sources, and may write to them: another user cannot read $sources"
+      user=()
+    fi
   fi
+  touch "$work/before the build"
   timed "read-only sources: configured" "${user[@]}" cmake -G Ninja -S "$sources/msstream-$version" \
     -B "$work/of read only" -D MSSTREAM_BUILD_EXAMPLES=OFF -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_UNITY_BUILD=OFF
   timed "read-only sources: a file compiled" "${user[@]}" cmake --build "$work/of read only" \
     --target src/CMakeFiles/msstream_common.dir/base/shape.cpp.o
-  expect "no file written into the sources" -z "$(find "$sources" -newer "$work/of read only/CMakeCache.txt" -print -quit)"
+  written=$(find "$sources" -newer "$work/before the build" -print -quit)
+  expect "no file written into the sources" -z "$written"
 
   cp -r "$root/tests/ways/fetch_content" "$project"
   timed "FetchContent, parent with its own fmt: configured" cmake -G Ninja -S "$project" -B "$project/build" \
-    -D CMAKE_BUILD_TYPE=Release -D ARCHIVE="$one/msstream-$version.tar.gz" -D HASH="$hash"
+    -D CMAKE_BUILD_TYPE=Release -D ARCHIVE="$one/msstream-$version.tar.gz" -D HASH="$hash" \
+    -D QUICKSTART="$project/build/_deps/msstream-src/examples/quickstart/quickstart.cpp"
   timed "FetchContent: quickstart compiled" cmake --build "$project/build" --target compiles
 }
 
 # Builds what the ways deb and prefix share.
 library() {
-  [ -n "${library_is_built:-}" ] || timed "library and Debian packages built from nothing" "$root/scripts/deb.sh"
+  [ -z "${library_is_built:-}" ] || return 0
+  rm -rf "$root/build/deb"
+  timed "library and Debian packages built from nothing" "$root/scripts/deb.sh"
   library_is_built=1
 }
 
@@ -145,9 +179,18 @@ prefix() {
   expect "the version of the project from pkg-config" "$(pkg-config --modversion msstream)" = "$version"
   quietly eval "g++ \"\$project/overlap.cpp\" -o \"\$project/overlap\" $(pkg-config --cflags --libs msstream-overlap)"
   quietly "$project/overlap"
+  install_missing "${compilers[@]}" || die "install what is missing, then run this again: $advice"
+  timed "clang 14 and pkg-config: quickstart" use_by_pkg_config "$project" \
+    "clang++-14 -include msstream/base/detail/source_location_of_clang_14.hpp"
   unset PKG_CONFIG_PATH
 
-  install_missing "${compilers[@]}" || die "install what is missing, then run this again: $advice"
+  # FetchContent with FIND_PACKAGE_ARGS downloads nothing: there is no such archive.
+  rm -rf "$work/fetch installed"
+  cp -r "$root/tests/ways/fetch_content" "$work/fetch installed"
+  timed "FetchContent finds the installed library: quickstart" use_by_cmake "$work/fetch installed" \
+    -D CMAKE_PREFIX_PATH="$moved" -D FIND_PACKAGE=ON -D ARCHIVE=/none -D HASH="$(printf '%064d' 0)" \
+    -D QUICKSTART="$project/quickstart.cpp"
+
   local compiler
   for compiler in "${compilers[@]/clang/clang++}"; do
     timed "find_package with $compiler: quickstart" use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$moved" \
@@ -169,7 +212,7 @@ remove_packages() { dpkg --purge msstream-tools libmsstream-dev >/dev/null 2>&1 
 deb() {
   local packages project flags package
   library
-  install_missing lintian pkgconf || die "install what is missing, then run this again: $advice"
+  install_missing lintian || die "install what is missing, then run this again: $advice"
   packages=("$root"/build/deb/*.deb)
   expect "two packages" "${#packages[@]}" = 2
   timed "lintian" lintian --no-tag-display-limit --fail-on error,warning "${packages[@]}"
@@ -181,17 +224,20 @@ deb() {
     timed "extracted packages: quickstart" use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$work/extracted/usr"
     return
   fi
-  # shellcheck disable=SC2064  # expands the name now
   trap remove_packages EXIT
+  spent=0
   timed "apt-get install of the packages" apt-get install -y --no-install-recommends "${packages[@]}"
   timed "packages installed: quickstart by find_package" use_by_cmake "$project"
+  expect_a_minute "Debian packages"
   timed "packages installed: quickstart by pkg-config" use_by_pkg_config "$project" g++
   quietly msstream-overlap --help
   quietly msstream-memory --help
   quietly msstream-doctor --quick
-  local tool option
+  local tool option options
   for tool in "msstream-overlap" "msstream-overlap run" "msstream-memory" "msstream-doctor"; do
-    for option in $($tool --help | grep -oE '^ +(-h, ?)?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+    options=$($tool --help | grep -oE '^ +(-h, ?)?--[a-z-]+' | grep -oE -- '--[a-z-]+' || true)
+    expect "options in the output of $tool --help" -n "$options"
+    for option in $options; do
       expect "the manual page of ${tool%% *} has $option" -n "$(zcat "/usr/share/man/man1/${tool%% *}.1.gz" |
         sed 's/\\-/-/g' | grep -F -- "$option" || true)"
     done
@@ -211,6 +257,8 @@ deb() {
 }
 
 recipes() {
+  quietly cmake -D FOLDER="$work/port" -P "$root/tests/ways/vcpkg/run_port.cmake" ||
+    die "the port of vcpkg does not run with stand-ins for the functions of vcpkg"
   python3 -c "import ast, sys; [ast.parse(open(file).read()) for file in sys.argv[1:]]" \
     "$root"/packaging/{spack/packages/msstream/package.py,conan/conanfile.py,conan/test_package/conanfile.py}
   expect "the version of the project in the port of vcpkg" "$version" = \
@@ -221,18 +269,21 @@ recipes() {
 
 wheel() {
   local file project environment=$work/user_environment folder
+  rm -rf "$root/build/wheel/host-build" "$root"/build/wheel/dist/msstream-*
   timed "wheel built from nothing" "$root/scripts/wheel.sh"
   file=$(ls "$root"/build/wheel/dist/msstream-"$version"-*.whl)
-  python3 -m venv "$work/environment"
+  environment "$work/environment"
   quietly "$work/environment/bin/pip" install twine
   timed "twine check" "$work/environment/bin/twine" check --strict "$file"
 
   project=$(user_project wheel)
   rm -rf "$environment"
-  timed "python -m venv" python3 -m venv "$environment"
+  spent=0
+  timed "python -m venv" make_environment "$environment"
   timed "pip install" "$environment/bin/pip" install --no-index "$file"
   timed "wheel installed: quickstart by CMake" use_by_cmake "$project" \
     -D msstream_DIR="$("$environment/bin/python" -m msstream --cmake-dir)"
+  expect_a_minute wheel
   # The wheel needs no fmt, and can be linked into shared libraries.
   quietly use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$("$environment/bin/python" -m msstream --prefix)" \
     -D CMAKE_DISABLE_FIND_PACKAGE_fmt=ON -D WITH_OVERLAP=ON -D AS_SHARED_LIBRARY=ON
@@ -258,13 +309,16 @@ assert ctypes.CDLL(library).main() == 0"
 }
 
 conan() {
-  install_missing "${build_packages[@]}" "${example_packages[@]}" rapidjson-dev libsqlite3-dev ||
+  install_missing "${example_packages[@]}" rapidjson-dev libsqlite3-dev ||
     die "install what is missing, then run this again: $advice"
-  python3 -m venv "$work/environment"
+  environment "$work/environment"
   quietly "$work/environment/bin/pip" install conan
   rm -rf "$work"/conan*
   export CONAN_HOME="$work/conan home"
   quietly "$work/environment/bin/conan" profile detect
+  "$work/environment/bin/conan" graph info "$root/packaging/conan" --no-remote -s compiler=gcc -s compiler.version=11 \
+    -s compiler.cppstd=20 >"$work/old compiler" 2>&1 || true
+  expect "gcc 11 refused" -n "$(grep -F "or clang 14 or newer; found gcc 11" "$work/old compiler")"
   timed "conan create, with test_package" "$work/environment/bin/conan" create "$root/packaging/conan" \
     -s compiler.cppstd=20 -c tools.cmake.cmaketoolchain:generator=Ninja --no-remote \
     -c "tools.cmake.cmaketoolchain:extra_variables={'CMAKE_UNITY_BUILD_BATCH_SIZE': '0'}" \
@@ -288,6 +342,7 @@ for argument in "$@"; do
   esac
 done
 [ "${#chosen[@]}" != 0 ] || chosen=("${ways[@]}")
+install_missing "${build_packages[@]}" pkgconf || die "install what is missing, then run this again: $advice"
 mkdir -p "$work"
 for way in "${chosen[@]}"; do
   say "$way"

@@ -76,6 +76,15 @@ install_missing() {
   return 1
 }
 
+# Makes a virtual environment of Python with pip: make_environment FOLDER. Fails if that does not
+# work; `advice` is then the command to try.
+make_environment() {
+  # In Debian, Python has the module ensurepip only with the package python3-venv.
+  python3 -c 'import ensurepip' 2>/dev/null || install_missing python3-venv || return 1
+  advice="python3 -m venv '$1'"
+  quietly python3 -m venv "$1"
+}
+
 # Configures the build of `preset`: configure PACKAGE… -- [cmake option…]. Installs the packages
 # only if configuring fails without them, since CMake may find dependencies from other sources.
 configure() {

@@ -22,7 +22,8 @@ folder=$root/build/deb
 install_missing "${build_packages[@]}" "${example_packages[@]}" rapidjson-dev libsqlite3-dev dpkg-dev ||
   die "install what is missing, then run this again: $advice"
 # Position-independent code lets users link the library into shared libraries.
-quietly cmake -G Ninja -S "$root" -B "$folder" -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr \
+# Options of an earlier run are forgotten; objects whose options are the same are kept.
+quietly cmake --fresh -G Ninja -S "$root" -B "$folder" -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr \
   -D CMAKE_POSITION_INDEPENDENT_CODE=ON -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 -D MSSTREAM_NATIVE_ARCH=OFF \
   -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_BUILD_EXAMPLES=OFF "$@"
 quietly cmake --build "$folder" --parallel "$(nproc)"

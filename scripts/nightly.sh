@@ -34,9 +34,9 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   site     the documentation as a site: spelling, links, docstrings, and its pages in headless Chromium; left out without
            a network
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
-  cuda12   the host's code with the headers of CUDA 12.4, of PyPI
+  cuda12   the host's code with the headers of CUDA 12.4 and of NCCL, of PyPI; left out without a network
   sm75     the kernels for GPUs of compute capability 7.5, with the newest nvcc of PyPI; so also sm80, sm86, sm89, sm90,
-           sm100 and sm120
+           sm100 and sm120; left out without a network
   gpu      all tests of both runtimes, a program a room after the other, and a report of msstream-doctor; left out
            without a GPU
 
@@ -96,16 +96,25 @@ consumer() {
 
 ways() { "$root/scripts/check_ways.sh" archive prefix deb recipes; }
 
-# Tells whether PyPI answers.
-has_pypi() {
-  python3 -m venv "$root/build/pypi" && "$root/build/pypi/bin/pip" download --quiet --no-deps --dest "$root/build/pypi" build
+# Makes a virtual environment of Python with packages of PyPI: environment FOLDER PACKAGE…. If that
+# does not work, says that the part is left out, and why.
+environment() {
+  local folder=$1
+  shift
+  if ! make_environment "$folder"; then
+    say "left out: $advice does not work"
+  elif ! quietly "$folder/bin/python" -m pip install --quiet "$@"; then
+    say "left out: $* cannot be installed from PyPI"
+  else
+    return 0
+  fi
+  return 1
 }
 
 ways_by_pypi() {
-  if ! has_pypi; then
-    say "left out: PyPI cannot be reached"
-    return
-  fi
+  # A new environment, so that pip has to ask PyPI.
+  rm -rf "$root/build/pypi"
+  environment "$root/build/pypi" build || return 0
   "$root/scripts/check_ways.sh" "$1"
 }
 
@@ -122,19 +131,13 @@ fuzz() { "$root/scripts/fuzz.sh" 30; }
 
 sklearn() {
   local folder=$root/build/sklearn
-  if ! { python3 -m venv "$folder" && "$folder/bin/python" -m pip install --quiet scikit-learn; }; then
-    say "left out: scikit-learn cannot be installed from PyPI"
-    return
-  fi
+  environment "$folder" scikit-learn || return 0
   "$folder/bin/python" -B "$root/tests/metrics/sklearn_values.py" --check
 }
 
 python() {
   local folder=$root/build/python
-  if ! { python3 -m venv "$folder" && "$folder/bin/python" -m pip install --quiet numpy safetensors tensorboard; }; then
-    say "left out: numpy, safetensors and tensorboard cannot be installed from PyPI"
-    return
-  fi
+  environment "$folder" numpy safetensors tensorboard || return 0
   choose_preset
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
   build test_checkpoint test_report
@@ -239,10 +242,7 @@ site() {
 # HTA 0.5.0 stops at short recordings with pandas 3.
 hta() {
   local folder=$root/build/hta traces=("${MSSTREAM_TEST_DATA:-$root/data}"/traces/kineto/*.json.gz) parts
-  if ! { python3 -m venv "$folder" && "$folder/bin/python" -m pip install --quiet HolisticTraceAnalysis 'pandas<3'; }; then
-    say "left out: HolisticTraceAnalysis cannot be installed from PyPI"
-    return
-  fi
+  environment "$folder" HolisticTraceAnalysis 'pandas<3' || return 0
   choose_preset
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
   build msstream-overlap overlap_fake_program overlap_fake_cupti

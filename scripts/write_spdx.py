@@ -24,9 +24,12 @@ LIBRARIES = [
     ("SQLite", "blessing", "OPTIONAL_DEPENDENCY_OF", "exports of Nsight Systems, in msstream-overlap"),
     ("CLI11", "BSD-3-Clause", "OPTIONAL_DEPENDENCY_OF", "options of the programs; 2.1 or newer"),
     ("Arrow", "Apache-2.0", "OPTIONAL_DEPENDENCY_OF", "Parquet files"),
-    ("CUDA-Toolkit", "NOASSERTION", "OPTIONAL_DEPENDENCY_OF", "the CUDA runtime, cuBLASLt and CUPTI; 13"),
+    ("CUDA-Toolkit", "NOASSERTION", "OPTIONAL_DEPENDENCY_OF", "the CUDA runtime, cuBLASLt, CUPTI and NVTX; 12.4 or newer"),
     ("NCCL", "BSD-3-Clause", "OPTIONAL_DEPENDENCY_OF", "collectives between GPUs; 2"),
     ("MPI", "NOASSERTION", "OPTIONAL_DEPENDENCY_OF", "processes of mpirun"),
+    ("libmicrohttpd", "LGPL-2.1-or-later", "OPTIONAL_DEPENDENCY_OF", "the option --dashboard of the programs"),
+    ("DLPack", "Apache-2.0", "OPTIONAL_DEPENDENCY_OF", "exchange of tensors with other libraries"),
+    ("Google-Benchmark", "Apache-2.0", "TEST_DEPENDENCY_OF", "benchmarks; 1.6 or newer"),
     ("GoogleTest", "BSD-3-Clause", "TEST_DEPENDENCY_OF", "tests"),
 ]
 LICENCE_LINE = re.compile(rb"SPDX-License-Identifier: ([A-Za-z0-9.+-]+)")

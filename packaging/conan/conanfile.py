@@ -5,9 +5,11 @@ import re
 from pathlib import Path
 
 from conan import ConanFile
+from conan.errors import ConanInvalidConfiguration
 from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, load, rmdir
+from conan.tools.scm import Version
 from conan.tools.system.package_manager import Apt
 
 required_conan_version = ">=2.0"
@@ -39,6 +41,10 @@ class MsstreamConan(ConanFile):
 
     def validate(self):
         check_min_cppstd(self, 20)
+        oldest = {"gcc": "12", "clang": "14"}.get(str(self.settings.compiler))
+        found = f"{self.settings.compiler} {self.settings.compiler.version}"
+        if oldest is None or Version(self.settings.compiler.version) < oldest:
+            raise ConanInvalidConfiguration(f"msstream needs gcc 12 or newer, or clang 14 or newer; found {found}")
 
     def layout(self):
         cmake_layout(self)

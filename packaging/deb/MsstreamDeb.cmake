@@ -21,7 +21,8 @@ set(MSSTREAM_DEB_MAINTAINER "msstream maintainers <msstream@packages.invalid>" C
   "Maintainer of the Debian packages, as in: Name <address>")
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${MSSTREAM_DEB_MAINTAINER}")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-# The packages of a build with CUDA replace those of the host runtime, and are called differently.
+# The packages of a build with CUDA are called differently than those of the host runtime. Both have the
+# same files, so that they conflict.
 set(deb_variant "")
 set(deb_runtime "It has the host runtime, which needs no GPU.")
 set(deb_other -cuda)

@@ -2,7 +2,10 @@
 #include "trace/counter.hpp"
 #include "trace/nvtx_domain_cuda.hpp"
 
-#if __has_include(<nvtx3/nvToolsExtCounters.h>) && __has_include(<nvtx3/nvToolsExtSemanticsCounters.h>)
+// The headers of counters need nvToolsExt.h of the same NVTX, which defines NVTX_NULLPTR. They may
+// be those of another NVTX, in another folder than the toolkit's.
+#if defined(NVTX_NULLPTR) && __has_include(<nvtx3/nvToolsExtCounters.h>) && \
+    __has_include(<nvtx3/nvToolsExtSemanticsCounters.h>)
 #define MSSTREAM_NVTX_COUNTERS 1
 #include <nvtx3/nvToolsExtCounters.h>
 #include <nvtx3/nvToolsExtSemanticsCounters.h>

@@ -5,19 +5,33 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version_of
 from pathlib import Path
 
-__all__ = ["__version__", "cmake_dir", "include_dir", "pkgconfig_dir", "prefix"]
+__all__ = ["__version__", "cmake_dir", "include_dir", "pkgconfig_dir", "prefix", "variant"]
+
+# The variant that each wheel has. They have the same files, so that one overwrites the other.
+_VARIANTS = {"msstream": "host", "msstream-cu13": "cu13"}
 
 
-def _version():
-    for distribution in ("msstream", "msstream-cu13"):
+def _installed():
+    versions = {}
+    for distribution in _VARIANTS:
         try:
-            return _version_of(distribution)
+            versions[distribution] = _version_of(distribution)
         except PackageNotFoundError:
             pass
-    raise PackageNotFoundError("msstream is installed neither as msstream nor as msstream-cu13")
+    if len(versions) > 1:
+        raise ImportError("the wheels msstream and msstream-cu13 are both installed and have overwritten each other's "
+                          "files: run `pip uninstall msstream msstream-cu13`, and install one of them")
+    for distribution, version in versions.items():
+        return _VARIANTS[distribution], version
+    raise ImportError("msstream is installed neither as msstream nor as msstream-cu13")
 
 
-__version__ = _version()
+_variant, __version__ = _installed()
+
+
+def variant():
+    """Returns 'host' if the library has the host runtime alone, and 'cu13' if it has the CUDA 13 runtime too."""
+    return _variant
 
 
 def prefix():

@@ -14,6 +14,7 @@ def main():
         "--include-dir": msstream.include_dir,
         "--pkgconfig-dir": msstream.pkgconfig_dir,
         "--prefix": msstream.prefix,
+        "--variant": msstream.variant,
     }.items():
         answers.add_argument(option, dest="answer", action="store_const", const=answer, help=answer.__doc__)
     answers.add_argument("--version", dest="answer", action="store_const", const=lambda: msstream.__version__,

@@ -413,11 +413,11 @@ std::shared_ptr<Transport> make_nccl(std::shared_ptr<msstream::detail::Backend> 
                                      std::shared_ptr<Peers> peers,
                                      CommunicatorSettings const& settings) {
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
-  msstream::detail::require(!settings.copy_engines,
-                            "communicator '{}': copy_engines needs NCCL 2.28; the build has {}.{}",
-                            settings.name,
-                            NCCL_MAJOR,
-                            NCCL_MINOR);
+  msstream::require(!settings.copy_engines,
+                    "communicator '{}': copy_engines needs NCCL 2.28; the build has {}.{}",
+                    settings.name,
+                    NCCL_MAJOR,
+                    NCCL_MINOR);
 #endif
   return std::make_shared<Nccl>(std::move(runtime), std::move(peers), settings);
 }

@@ -28,7 +28,7 @@ class Msstream(CMakePackage, CudaPackage):
     depends_on("cli11@2:", type="build", when="+tools")
     depends_on("sqlite@3", when="+tools")
     depends_on("mpi", when="+mpi")
-    depends_on("cuda@13:", when="+cuda")
+    depends_on("cuda@12.4:", when="+cuda")
     conflicts("%gcc@:11", msg="msstream needs g++ 12 or newer")
 
     def cmake_args(self):

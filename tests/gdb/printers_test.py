@@ -25,6 +25,8 @@ EXPECTED = {
     "large": r"Tensor<float32> \[1048576\] on host, 4,194,304 bytes at 0x[0-9a-f]+.* = "
              r"\{first 200 values = \{1\.5 <repeats 200 times>\}\}",
     "frozen": r"Tensor<float32> \[1\] on host, 4 bytes at 0x[0-9a-f]+, frozen.* = \{values = \{4\}\}",
+    "in_flight": r"Tensor<float32> \[2\] on host, 8 bytes at 0x[0-9a-f]+, written by group 0 compute @ \d+, "
+                 r"not known to be complete = \{values = \{3, 3\}\}",
     "moved_from": r"<a tensor without memory: moved from>",
     "garbage": r"<not a valid Tensor: element type 165; expected 0 to 5>",
     "zeros": r"<not a valid Tensor: extents \[\] and 0 elements>",

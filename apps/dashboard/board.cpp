@@ -53,9 +53,10 @@ void Board::note_memory(MemoryStatistics const& statistics, std::vector<StreamMe
   fresh_.memory = Memory{steps_noted_, statistics, std::move(by_stream)};
 }
 
-void Board::note_timeline(std::int64_t step, trace::Timeline timeline) {
+void Board::note_timeline(std::int64_t step, trace::Timeline timeline, Time now) {
+  RecordedStep recorded(step, std::move(timeline), now);
   std::lock_guard const guard(fresh_mutex_);
-  fresh_.timeline.emplace(step, std::move(timeline));
+  fresh_.timeline = std::move(recorded);
 }
 
 bool Board::is_watched(Time now) const noexcept {
@@ -77,12 +78,12 @@ std::string Board::timeline_json(Time now) {
   return json(timeline_, &Curves::timeline_json, now);
 }
 
-std::string Board::json(Made& made, std::string (Curves::*make)() const, Time now) {
+std::string Board::json(Made& made, std::string (Curves::*make)(Time) const, Time now) {
   reader_seen_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   std::lock_guard const guard(folded_mutex_);
   if (!made.at || now - *made.at >= kJsonAge) {
     fold_locked();
-    made.text = (curves_.*make)();
+    made.text = (curves_.*make)(now);
     made.at = now;
   }
   return made.text;
@@ -94,6 +95,23 @@ void Board::fold_locked() {
     std::swap(fresh_, folding_);
   }
   auto& fresh = folding_;
+  // Empties the list also if memory is short midway, so that no step is added twice.
+  struct Emptied {
+    Emptied(Fresh& list, Curves& to) : fresh(list), curves(to) {}
+    Emptied(Emptied const&) = delete;
+    Emptied& operator=(Emptied const&) = delete;
+    ~Emptied() {
+      curves.leave_out_steps(static_cast<std::int64_t>(fresh.steps.size() - added) +
+                             fresh.left_out);
+      // Keeps the storage of the list of steps, so that a training rarely allocates.
+      auto steps = std::move(fresh.steps);
+      steps.clear();
+      fresh = Fresh{.steps = std::move(steps)};
+    }
+    Fresh& fresh;
+    Curves& curves;
+    std::size_t added = 0;
+  } emptied(fresh, curves_);
   if (fresh.steps_before) {
     curves_.set_steps_before(*fresh.steps_before);
   }
@@ -101,9 +119,9 @@ void Board::fold_locked() {
     curves_.set_part(std::move(*fresh.part));
   }
   for (auto const& step : fresh.steps) {
+    ++emptied.added;  // add_step() counts the step, whatever it throws then
     curves_.add_step(step.loss, step.ms, step.rows);
   }
-  curves_.leave_out_steps(fresh.left_out);
   for (auto const& [step, name, value] : fresh.metrics) {
     curves_.add_metric(step, name, value);
   }
@@ -111,12 +129,8 @@ void Board::fold_locked() {
     curves_.set_memory(fresh.memory->step, fresh.memory->statistics, fresh.memory->by_stream);
   }
   if (fresh.timeline) {
-    curves_.set_timeline(fresh.timeline->first, std::move(fresh.timeline->second));
+    curves_.set_timeline(std::move(*fresh.timeline));
   }
-  // Keeps the storage of the list of steps, so that a training rarely allocates.
-  auto steps = std::move(fresh.steps);
-  steps.clear();
-  fresh = Fresh{.steps = std::move(steps)};
 }
 
 }  // namespace msstream::dashboard

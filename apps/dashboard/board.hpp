@@ -48,8 +48,9 @@ class Board {
   /// Notes a metric, such as the AUC of a task after an epoch.
   void note_metric(std::string name, double value);
   void note_memory(MemoryStatistics const& statistics, std::vector<StreamMemory> by_stream);
-  /// Notes the timeline of the step with the number `step`, from 1.
-  void note_timeline(std::int64_t step, trace::Timeline timeline);
+  /// Notes the timeline of the step with the number `step`, from 1. Keeps the first
+  /// RecordedStep::kMaxSpans spans.
+  void note_timeline(std::int64_t step, trace::Timeline timeline, Time now = Clock::now());
 
   /// Returns whether a reader has asked within the last five seconds, so that what costs time is
   /// worth measuring.
@@ -57,7 +58,9 @@ class Board {
 
   // Functions for readers.
 
-  /// Moves what is new into the curves. To be called more often than once in kMaxFresh steps.
+  /// Moves what is new into the curves. To be called more often than once in kMaxFresh steps. If
+  /// memory is short, it throws std::bad_alloc: what it has not moved is lost, and the steps among
+  /// it count as left out.
   void fold();
   /// Returns all but the timeline as JSON, and notes that there is a reader. The text may be
   /// kJsonAge old, so that many readers take no more of the processor than one.
@@ -92,7 +95,7 @@ class Board {
     std::int64_t left_out = 0;
     std::vector<Metric> metrics = {};
     std::optional<Memory> memory = {};
-    std::optional<std::pair<std::int64_t, trace::Timeline>> timeline = {};
+    std::optional<RecordedStep> timeline = {};
   };
 
   /// A text that was made from the curves.
@@ -101,7 +104,7 @@ class Board {
     std::string text = {};
   };
   void fold_locked();
-  [[nodiscard]] std::string json(Made& made, std::string (Curves::*make)() const, Time now);
+  [[nodiscard]] std::string json(Made& made, std::string (Curves::*make)(Time) const, Time now);
 
   std::mutex fresh_mutex_;
   Fresh fresh_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string_view>
 
@@ -17,6 +18,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kMsARatePoint = 500;
+
+double seconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
 
 /// Returns the name, cut if it is too long.
 std::string short_name(std::string_view name) {
@@ -69,6 +74,18 @@ Json percentiles_of(std::vector<double> sorted) {
 
 }  // namespace
 
+RecordedStep::RecordedStep(std::int64_t number,
+                           trace::Timeline timeline,
+                           std::chrono::steady_clock::time_point time)
+    : step(number), at(time), length_ns(timeline.length_ns()) {
+  spans = std::move(timeline).spans();
+  if (spans.size() > kMaxSpans) {
+    left_out = spans.size() - kMaxSpans;
+    spans.erase(spans.begin() + kMaxSpans, spans.end());
+    spans.shrink_to_fit();
+  }
+}
+
 void Curves::add_step(float loss, double ms, std::int64_t rows) {
   ++steps_;
   rows_ += rows;
@@ -93,7 +110,7 @@ void Curves::add_step(float loss, double ms, std::int64_t rows) {
   }
 }
 
-void Curves::leave_out_steps(std::int64_t count) {
+void Curves::leave_out_steps(std::int64_t count) noexcept {
   steps_ += count;
   left_out_ += count;
 }
@@ -116,26 +133,31 @@ void Curves::set_memory(std::int64_t step,
                         std::vector<StreamMemory> const& by_stream) {
   memory_ = statistics;
   live_by_group_.clear();
+  std::map<std::string, std::size_t> places;
   for (auto const& stream : by_stream) {
     auto const group = short_name(group_of(stream.stream));
-    auto found =
-        std::ranges::find(live_by_group_, group, [](auto const& entry) { return entry.first; });
-    if (found == live_by_group_.end()) {
+    auto const [place, is_new] = places.emplace(group, live_by_group_.size());
+    if (is_new) {
       live_by_group_.emplace_back(group, 0);
-      found = live_by_group_.end() - 1;
     }
-    found->second += stream.live_bytes;
+    live_by_group_[place->second].second += stream.live_bytes;
+  }
+  if (live_by_group_.size() > kMaxGroups) {
+    std::ranges::stable_sort(
+        live_by_group_, std::greater(), [](auto const& entry) { return entry.second; });
+    std::size_t others = 0;
+    for (auto i = kMaxGroups; i < live_by_group_.size(); ++i) {
+      others += live_by_group_[i].second;
+    }
+    live_by_group_.resize(kMaxGroups);
+    live_by_group_.emplace_back("others", others);
+    live_by_group_.shrink_to_fit();
   }
   live_bytes_.add(static_cast<double>(step), static_cast<double>(statistics.live_bytes));
   reserved_bytes_.add(static_cast<double>(step), static_cast<double>(statistics.reserved_bytes));
 }
 
-void Curves::set_timeline(std::int64_t step, trace::Timeline timeline) {
-  timeline_step_ = step;
-  timeline_ = std::move(timeline);
-}
-
-std::string Curves::state_json() const {
+std::string Curves::state_json(std::chrono::steady_clock::time_point now) const {
   Json metrics = Json::array();
   for (auto const& [name, series] : metrics_) {
     metrics.push_back({{"name", name}, {"curve", json_of(series)}});
@@ -153,45 +175,41 @@ std::string Curves::state_json() const {
               {"live", json_of(live_bytes_)},
               {"reserved", json_of(reserved_bytes_)}};
   }
-  return text_of({{"program", short_name(description_.program)},
-                  {"what", short_name(description_.what)},
-                  {"unit", description_.unit},
-                  {"ranks", description_.ranks},
-                  {"part", short_name(part_)},
-                  {"step", steps_},
-                  {"rows", rows_},
-                  {"loss", has_loss_ ? Json(loss_) : Json(nullptr)},
-                  {"rate", rate_ ? Json(*rate_) : Json(nullptr)},
-                  {"step_ms", percentiles_of(step_ms_)},
-                  {"steps_left_out", left_out_},
-                  {"losses", json_of(losses_)},
-                  {"rates", json_of(rates_)},
-                  {"metrics", std::move(metrics)},
-                  {"memory", std::move(memory)},
-                  {"timeline_step", timeline_step_}});
+  return text_of(
+      {{"program", short_name(description_.program)},
+       {"what", short_name(description_.what)},
+       {"unit", description_.unit},
+       {"ranks", description_.ranks},
+       {"part", short_name(part_)},
+       {"step", steps_},
+       {"rows", rows_},
+       {"loss", has_loss_ ? Json(loss_) : Json(nullptr)},
+       {"rate", rate_ ? Json(*rate_) : Json(nullptr)},
+       {"step_ms", percentiles_of(step_ms_)},
+       {"steps_left_out", left_out_},
+       {"losses", json_of(losses_)},
+       {"rates", json_of(rates_)},
+       {"metrics", std::move(metrics)},
+       {"memory", std::move(memory)},
+       {"timeline_step", recorded_ ? recorded_->step : 0},
+       {"timeline_age_s", recorded_ ? Json(seconds(now - recorded_->at)) : Json(nullptr)}});
 }
 
-std::string Curves::timeline_json() const {
+std::string Curves::timeline_json(std::chrono::steady_clock::time_point /*now*/) const {
   auto lanes = Json::array();
   auto names = Json::array();
   auto spans = Json::array();
-  std::size_t left_out = 0;
-  double length_us = 0;
-  if (timeline_) {
+  if (recorded_) {
     std::map<std::string, std::size_t> rows;
     std::map<std::string, std::size_t> known_names;
-    for (auto const& span : timeline_->spans()) {
+    for (auto const& span : recorded_->spans) {
       rows.emplace(span.lane, 0);
     }
     for (auto& [lane, row] : rows) {
       row = lanes.size();
       lanes.push_back(short_name(lane));
     }
-    for (auto const& span : timeline_->spans()) {
-      if (spans.size() == kMaxSpans) {
-        left_out = timeline_->spans().size() - kMaxSpans;
-        break;
-      }
+    for (auto const& span : recorded_->spans) {
       auto const [name, is_new] = known_names.emplace(span.name, names.size());
       if (is_new) {
         names.push_back(short_name(span.name));
@@ -201,14 +219,13 @@ std::string Curves::timeline_json() const {
                        span.begin_ns / 1000,
                        (span.end_ns - span.begin_ns) / 1000});
     }
-    length_us = timeline_->length_ns() / 1000;
   }
-  return text_of({{"step", timeline_step_},
-                  {"length_us", length_us},
+  return text_of({{"step", recorded_ ? recorded_->step : 0},
+                  {"length_us", recorded_ ? recorded_->length_ns / 1000 : 0.},
                   {"lanes", std::move(lanes)},
                   {"names", std::move(names)},
                   {"spans", std::move(spans)},
-                  {"left_out", left_out}});
+                  {"left_out", recorded_ ? recorded_->left_out : 0}});
 }
 
 }  // namespace msstream::dashboard

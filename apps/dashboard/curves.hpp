@@ -6,6 +6,7 @@
 #include <msstream/memory/statistics.hpp>
 #include <msstream/trace/timeline.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -23,13 +24,29 @@ struct Description {
   int ranks = 1;              ///< of which rank 0 shows its own numbers
 };
 
+/// The timeline of a step, in bounded memory.
+struct RecordedStep {
+  static constexpr std::size_t kMaxSpans = 4000;
+
+  /// Keeps the first kMaxSpans spans of the timeline.
+  RecordedStep(std::int64_t number,
+               trace::Timeline timeline,
+               std::chrono::steady_clock::time_point time);
+
+  std::int64_t step;  ///< its number, from 1
+  std::chrono::steady_clock::time_point at;
+  double length_ns;  ///< of the whole timeline
+  std::vector<trace::Timeline::Span> spans;
+  std::size_t left_out = 0;  ///< the number of spans beyond kMaxSpans
+};
+
 /// What a dashboard shows, as bounded curves. Names come from files: they may be any bytes. Not
 /// synchronised.
 class Curves {
  public:
   static constexpr std::size_t kMaxNameBytes = 200;
   static constexpr std::size_t kMaxMetrics = 64;
-  static constexpr std::size_t kMaxSpans = 4000;
+  static constexpr std::size_t kMaxGroups = 64;
   static constexpr std::size_t kMaxStepTimes = 1024;
 
   explicit Curves(Description description) : description_(std::move(description)) {}
@@ -38,19 +55,23 @@ class Curves {
   void set_steps_before(std::int64_t steps) noexcept { steps_ = steps; }
   void set_part(std::string name) { part_ = std::move(name); }
 
-  /// Adds a step; `ms` is negative if its time is not known.
+  /// Adds a step; `ms` is negative if its time is not known. Counts the step before it may throw
+  /// std::bad_alloc.
   void add_step(float loss, double ms, std::int64_t rows);
   /// Counts steps, the newest ones, of which nothing else is known.
-  void leave_out_steps(std::int64_t count);
+  void leave_out_steps(std::int64_t count) noexcept;
   /// Adds a value of a metric. Metrics beyond kMaxMetrics are left out.
   void add_metric(std::int64_t step, std::string const& name, double value);
+  /// Sets the memory in use. Of more than kMaxGroups stream groups, those with the least become one
+  /// entry, "others".
   void set_memory(std::int64_t step,
                   MemoryStatistics const& statistics,
                   std::vector<StreamMemory> const& by_stream);
-  void set_timeline(std::int64_t step, trace::Timeline timeline);
+  void set_timeline(RecordedStep recorded) { recorded_ = std::move(recorded); }
 
-  [[nodiscard]] std::string state_json() const;
-  [[nodiscard]] std::string timeline_json() const;
+  /// Returns all but the timeline, of which it gives the step and the age at the time `now`.
+  [[nodiscard]] std::string state_json(std::chrono::steady_clock::time_point now) const;
+  [[nodiscard]] std::string timeline_json(std::chrono::steady_clock::time_point now) const;
 
  private:
   Description description_;
@@ -72,8 +93,7 @@ class Curves {
   std::vector<std::pair<std::string, std::size_t>> live_by_group_;
   Series live_bytes_;
   Series reserved_bytes_;
-  std::int64_t timeline_step_ = 0;
-  std::optional<trace::Timeline> timeline_;
+  std::optional<RecordedStep> recorded_;
 };
 
 }  // namespace msstream::dashboard

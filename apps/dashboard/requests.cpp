@@ -37,6 +37,15 @@ Answer answer_to(Request const& request, Board& board) {
   if (request.hosts.size() != 1 || !is_own_host(request.hosts.front())) {
     return {403, kPlain, "The dashboard answers only at 127.0.0.1 and localhost.\n"};
   }
+  bool const is_cross_site = std::ranges::any_of(request.fetch_sites, [](std::string_view site) {
+    return equal_but_for_case(site, "cross-site");
+  });
+  if (is_cross_site) {
+    return {403,
+            kPlain,
+            "The dashboard does not answer pages of other sites, nor links in them. Enter its "
+            "address in the browser.\n"};
+  }
   if (request.method != "GET") {
     return {405, kPlain, "The dashboard answers only GET.\n"};
   }

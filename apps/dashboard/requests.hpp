@@ -14,6 +14,8 @@ struct Request {
   std::string_view method;
   std::string_view path;                ///< without a query
   std::vector<std::string_view> hosts;  ///< the values of all Host headers
+  /// The values of all Sec-Fetch-Site headers, by which a browser says whose page asks.
+  std::vector<std::string_view> fetch_sites = {};
 };
 
 struct Answer {
@@ -23,8 +25,9 @@ struct Answer {
 };
 
 /// Returns the answer to a request: the page, its parts, or the numbers of the board as JSON.
-/// Refuses methods other than GET, and hosts other than this machine's own names, by which a page
-/// of another site could read the numbers (DNS rebinding).
+/// Refuses methods other than GET; hosts other than this machine's own names, by which a page of
+/// another site could read the numbers (DNS rebinding); and what a browser asks for a page of
+/// another site, which could not read the answer, but would make the training record its steps.
 [[nodiscard]] Answer answer_to(Request const& request, Board& board);
 
 /// Returns whether a Host header names this machine by an address or name of its own: 127.0.0.1 or

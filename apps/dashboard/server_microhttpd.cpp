@@ -16,6 +16,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <stop_token>
@@ -46,11 +47,19 @@ class SignalsBlocked {
   ::sigset_t before_{};
 };
 
-MHD_Result add_host(void* hosts, MHD_ValueKind /*kind*/, char const* name, char const* value) {
-  if (name != nullptr && std::string_view(name).size() == 4 && ::strcasecmp(name, "host") == 0) {
-    static_cast<std::vector<std::string_view>*>(hosts)->emplace_back(value != nullptr ? value : "");
+/// Adds a header to the request. MHD, a library in C, calls it: no exception may leave it.
+MHD_Result add_header(void* request, MHD_ValueKind /*kind*/, char const* name, char const* value) {
+  try {
+    auto& to = *static_cast<Request*>(request);
+    if (name != nullptr && ::strcasecmp(name, "host") == 0) {
+      to.hosts.emplace_back(value != nullptr ? value : "");
+    } else if (name != nullptr && ::strcasecmp(name, "sec-fetch-site") == 0) {
+      to.fetch_sites.emplace_back(value != nullptr ? value : "");
+    }
+    return MHD_YES;
+  } catch (...) {  // memory is short: ends the loop over the headers
+    return MHD_NO;
   }
-  return MHD_YES;
 }
 
 MHD_Result send(MHD_Connection* connection, Answer const& answer) {
@@ -81,8 +90,13 @@ MHD_Result answer_request(void* board,
                           std::size_t* /*body_bytes*/,
                           void** /*of_request*/) {
   try {
-    Request request{.method = method, .path = path, .hosts = {}};
-    ::MHD_get_connection_values(connection, MHD_HEADER_KIND, add_host, &request.hosts);
+    Request request{.method = method, .path = path, .hosts = {}, .fetch_sites = {}};
+    auto const headers = ::MHD_get_connection_values(connection, MHD_HEADER_KIND, nullptr, nullptr);
+    int const headers_read =
+        ::MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, &request);
+    if (headers_read != headers) {
+      return MHD_NO;
+    }
     return send(connection, answer_to(request, *static_cast<Board*>(board)));
   } catch (...) {  // memory is short: this client gets no answer, and the training goes on
     return MHD_NO;
@@ -96,24 +110,24 @@ class Server::Impl {
   Impl(std::shared_ptr<Board> board, int port, ServerLimits const& limits)
       : board_(std::move(board)), listener_(port), limits_(limits) {
     SignalsBlocked const blocked;
-    daemon_ = ::MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD,
-                                 0,
-                                 nullptr,
-                                 nullptr,
-                                 answer_request,
-                                 board_.get(),
-                                 MHD_OPTION_LISTEN_SOCKET,
-                                 listener_.socket(),
-                                 MHD_OPTION_CONNECTION_LIMIT,
-                                 static_cast<unsigned>(limits_.connections),
-                                 MHD_OPTION_CONNECTION_TIMEOUT,
-                                 static_cast<unsigned>(limits_.time.count() / 1000 + 1),
-                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                                 std::size_t{16} << 10,
-                                 MHD_OPTION_NOTIFY_CONNECTION,
-                                 note_connection,
-                                 this,
-                                 MHD_OPTION_END);
+    daemon_.reset(::MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD,
+                                     0,
+                                     nullptr,
+                                     nullptr,
+                                     answer_request,
+                                     board_.get(),
+                                     MHD_OPTION_LISTEN_SOCKET,
+                                     listener_.socket(),
+                                     MHD_OPTION_CONNECTION_LIMIT,
+                                     static_cast<unsigned>(limits_.connections),
+                                     MHD_OPTION_CONNECTION_TIMEOUT,
+                                     static_cast<unsigned>(limits_.time.count() / 1000 + 1),
+                                     MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                                     std::size_t{16} << 10,
+                                     MHD_OPTION_NOTIFY_CONNECTION,
+                                     note_connection,
+                                     this,
+                                     MHD_OPTION_END));
     if (daemon_ == nullptr) {
       throw std::runtime_error(
           fmt::format("port {}: libmicrohttpd cannot start its thread", listener_.port()));
@@ -123,10 +137,7 @@ class Server::Impl {
   }
   Impl(Impl const&) = delete;
   Impl& operator=(Impl const&) = delete;
-  ~Impl() {
-    ticker_ = {};
-    ::MHD_stop_daemon(daemon_);
-  }
+  ~Impl() = default;
 
   [[nodiscard]] int port() const noexcept { return listener_.port(); }
 
@@ -134,8 +145,12 @@ class Server::Impl {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kTick{500};
 
+  struct StopDaemon {
+    void operator()(MHD_Daemon* daemon) const noexcept { ::MHD_stop_daemon(daemon); }
+  };
+
   /// Notes when connections begin and end. Called on the daemon's thread, before it closes a
-  /// socket.
+  /// socket. MHD, a library in C, calls it: no exception may leave it.
   static void note_connection(void* self,
                               MHD_Connection* connection,
                               void** /*of_socket*/,
@@ -148,7 +163,11 @@ class Server::Impl {
     auto& own = *static_cast<Impl*>(self);
     std::lock_guard const guard(own.mutex_);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-      own.since_[info->connect_fd] = Clock::now();
+      try {
+        own.since_[info->connect_fd] = Clock::now();
+      } catch (...) {  // memory is short: nothing would end this connection later
+        ::shutdown(info->connect_fd, SHUT_RDWR);
+      }
     } else {
       own.since_.erase(info->connect_fd);
     }
@@ -164,7 +183,7 @@ class Server::Impl {
       wake.wait_for(lock, stop, std::min(kTick, limits_.time / 4), [] { return false; });
       try {
         board_->fold();
-      } catch (...) {  // NOLINT(bugprone-empty-catch): memory is short; what is new stays noted
+      } catch (...) {  // NOLINT(bugprone-empty-catch): memory is short; fold() says what is lost
       }
       auto const now = Clock::now();
       std::lock_guard const guard(mutex_);
@@ -181,7 +200,9 @@ class Server::Impl {
   ServerLimits limits_;
   std::mutex mutex_;
   std::map<int, Clock::time_point> since_;  ///< the open connections, by socket
-  MHD_Daemon* daemon_ = nullptr;
+  // Declared after all that its thread uses, so that it stops first, also if the constructor
+  // throws.
+  std::unique_ptr<MHD_Daemon, StopDaemon> daemon_;
   std::jthread ticker_;
 };
 

@@ -182,6 +182,7 @@ class StepRun {
     auto const& device = training_.device();
     if (timed || shown) {
       training_.synchronize();
+      feed_.begin_timeline();
       device.start_spans();
     }
     training_.step();

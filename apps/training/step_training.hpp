@@ -93,7 +93,12 @@ class StepTraining {
         device_, [this] { train(); }, timing);
     return trace.with_issue_time(issuing.count());
   }
-  void synchronize() { pool_.synchronize(); }
+  void synchronize() {
+    pool_.synchronize();
+    if (second_pool_) {
+      second_pool_->synchronize();
+    }
+  }
 
   [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
   [[nodiscard]] StreamPool<R>& pool() noexcept { return pool_; }

@@ -264,6 +264,10 @@ class Trainer {
     bool const shown = !traced && !is_reporting_ && feed_.wants_timeline();
     if (traced || shown) {
       pool_.synchronize();
+      if (second_pool_) {
+        second_pool_->synchronize();
+      }
+      feed_.begin_timeline();
       device_.start_spans();
     }
     ms::PinnedArray<float, R> staged(device_, 1);

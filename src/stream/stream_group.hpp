@@ -87,9 +87,12 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     if (options_.name.empty()) {  // the categories of NVTX are those of the indices
       name_category(category(), name_.c_str());
       if (nvtx_listens() && !captured()) {
+        auto& runtime = *context_->runtime;
+        auto const prefix = fmt::format("{} {} {}", runtime.traits.name, runtime.ordinal(), name_);
         counters_ = std::make_unique<Counters const>(
-            Counters{Counter((name_ + " waits").c_str(), Counter::Unit::count),
-                     Counter((name_ + " queued launches").c_str(), Counter::Unit::count)});
+            Counters{Counter((prefix + " waits").c_str(), Counter::Unit::count),
+                     Counter((prefix + " queued launches").c_str(), Counter::Unit::count),
+                     waits_issued()});
       }
     }
   }
@@ -268,13 +271,20 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     });
   }
 
+  /// Returns how many waits the group's slots have got, also while they were those of streams that
+  /// are gone.
+  [[nodiscard]] std::uint64_t waits_issued() {
+    auto const of = [](StreamSlot const& slot) {
+      return slot.waits_issued.load(std::memory_order_relaxed);
+    };
+    return of(compute_.slot()) + (merged() ? 0 : of(h2d_->slot()) + of(d2h_->slot()));
+  }
+
   /// Tells a profiler how many waits the group's streams have got, and how many operations are
   /// queued for its launch thread, beside the one that is being launched.
   void sample_counters() {
-    std::uint64_t waits = 0;
     std::uint64_t queued = 0;
     auto const add = [&](StreamSlot const& slot) {
-      waits += slot.waits_issued.load(std::memory_order_relaxed);
       auto const launched = slot.launched.load(std::memory_order_relaxed);
       queued += slot.reserved.load(std::memory_order_relaxed) - launched;
     };
@@ -283,7 +293,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
       add(h2d_->slot());
       add(d2h_->slot());
     }
-    counters_->waits.sample(static_cast<std::int64_t>(waits));
+    counters_->waits.sample(static_cast<std::int64_t>(waits_issued() - counters_->waits_before));
     counters_->queued.sample(static_cast<std::int64_t>(queued) - 1);
   }
 
@@ -355,6 +365,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   struct Counters {
     Counter waits;
     Counter queued;
+    std::uint64_t waits_before;  ///< what waits_issued() returned when the group was made
   };
   std::unique_ptr<Counters const> counters_;  ///< null unless a profiler listens
   Stream compute_;

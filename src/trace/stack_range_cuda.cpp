@@ -22,28 +22,43 @@ class RegisteredStrings {
  public:
   /// Returns the handle of a text; null beyond kMost texts, since the names of scopes may differ in
   /// every step, and without memory.
-  [[nodiscard]] static nvtxStringHandle_t handle_of(char const* text) noexcept {
+  [[nodiscard]] static nvtxStringHandle_t handle_of(std::string_view text) noexcept {
+    auto& seen = seen_by_thread[Hash()(text) % kSeen];
+    if (seen.text != nullptr && *seen.text == text) {
+      return seen.handle;
+    }
     // Never destroyed: other threads may open ranges while the program ends.
     static auto& strings = *new RegisteredStrings;
-    try {
-      std::lock_guard const guard(strings.mutex_);
-      auto const found = strings.handles_.find(std::string_view(text));
-      if (found != strings.handles_.end()) {
-        return found->second;
-      }
-      if (strings.handles_.size() == kMost) {
-        return nullptr;
-      }
-      auto const handle = nvtxDomainRegisterStringA(nvtx_domain(), text);
-      strings.handles_.emplace(text, handle);
-      return handle;
-    } catch (...) {
-      return nullptr;
-    }
+    seen = strings.find(text);
+    return seen.handle;
   }
 
  private:
   static constexpr std::size_t kMost = 8192;
+  static constexpr std::size_t kSeen = 256;
+
+  /// A text in handles_, which never loses one, and its handle; null if there is none.
+  struct Known {
+    std::string const* text;
+    nvtxStringHandle_t handle;
+  };
+
+  [[nodiscard]] Known find(std::string_view text) noexcept {
+    try {
+      std::lock_guard const guard(mutex_);
+      auto found = handles_.find(text);
+      if (found == handles_.end()) {
+        if (handles_.size() == kMost) {
+          return {};
+        }
+        found = handles_.emplace(text, nullptr).first;
+        found->second = nvtxDomainRegisterStringA(nvtx_domain(), found->first.c_str());
+      }
+      return {&found->first, found->second};
+    } catch (...) {
+      return {};
+    }
+  }
 
   struct Hash {
     using is_transparent = void;
@@ -51,6 +66,10 @@ class RegisteredStrings {
       return std::hash<std::string_view>()(text);
     }
   };
+
+  /// The texts that this thread has looked up, by their hash, so that threads rarely
+  /// meet at the lock. It has no destructor, because a thread may open ranges while it ends.
+  static inline thread_local constinit Known seen_by_thread[kSeen] = {};
 
   std::mutex mutex_;
   std::unordered_map<std::string, nvtxStringHandle_t, Hash, std::equal_to<>> handles_;

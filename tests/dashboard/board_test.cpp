@@ -136,7 +136,36 @@ TEST(Board, what_it_keeps_is_bounded) {
   EXPECT_EQ(parsed["metrics"].size(), Curves::kMaxMetrics);
   auto const timeline = board.timeline_json();
   EXPECT_LT(timeline.size(), 200'000U);
-  EXPECT_EQ(Json::parse(timeline)["left_out"], 100'000 - Curves::kMaxSpans);
+  EXPECT_EQ(Json::parse(timeline)["left_out"], 100'000 - RecordedStep::kMaxSpans);
+}
+
+TEST(Board, a_timeline_keeps_the_length_of_all_spans_and_has_an_age) {
+  Board board({});
+  EXPECT_TRUE(state_of(board)["timeline_age_s"].is_null());
+  std::vector<trace::Timeline::Span> spans(RecordedStep::kMaxSpans + 7, {"s", "lane", 0, 1000});
+  spans.back().end_ns = 9000;
+  RecordedStep const recorded(5, trace::Timeline(spans), kBegin);
+  EXPECT_EQ(recorded.spans.size(), RecordedStep::kMaxSpans);
+  board.note_timeline(5, trace::Timeline(std::move(spans)), kBegin - 12s);
+  auto const timeline = Json::parse(board.timeline_json(kBegin));
+  EXPECT_EQ(timeline["left_out"], 7);
+  EXPECT_EQ(timeline["length_us"], 9.0);
+  auto const state = Json::parse(board.state_json(kBegin + 1s));
+  EXPECT_EQ(state["timeline_age_s"], 13.0);
+}
+
+TEST(Board, the_groups_with_the_most_memory_have_entries) {
+  Board board({});
+  std::vector<StreamMemory> streams(Curves::kMaxGroups + 3);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    streams[i].stream = "group " + std::to_string(i) + " compute";
+    streams[i].live_bytes = 100 + i;
+  }
+  board.note_memory({}, streams);
+  auto const groups = state_of(board)["memory"]["groups"];
+  ASSERT_EQ(groups.size(), Curves::kMaxGroups + 1);
+  EXPECT_EQ(groups.front()["bytes"], 100 + streams.size() - 1);
+  EXPECT_EQ(groups.back(), (Json{{"name", "others"}, {"bytes", 100 + 101 + 102}}));
 }
 
 TEST(Board, names_may_be_any_bytes) {

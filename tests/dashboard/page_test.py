@@ -45,6 +45,9 @@ def try_page(browser, url, picture):
     wait_for(browser, f"state.newest.step > {step} && document.getElementById('step').textContent !== '{shown}'",
              "the page does not update")
     wait_for(browser, "state.newest.rate !== null", "there is no rate")
+    expect("recorded" in browser.value("document.getElementById('timeline-title').textContent"),
+           "the page does not say how old the timeline is")
+    expect(browser.value("document.getElementById('connection').textContent") == "connected", "not connected")
     browser.value("draw()")
     expect(colours_drawn(browser, "document.getElementById('rates')") > 1, "the rates are empty")
     texts = browser.value("['program', 'what', 'part', 'metric-names', 'groups'].map((id) =>"
@@ -60,12 +63,49 @@ def try_page(browser, url, picture):
     browser.mouse("mouseMoved", x, y)
     wait_for(browser, "document.getElementById('operation').textContent.includes('µs')",
              "an operation under the mouse is not named")
+    try_many_lanes(browser)
+    try_failing_to_draw(browser)
     if picture:
         browser.value("scrollTo(0, 0)")
         browser.picture(picture)
     expect(not browser.errors, f"errors of the page: {browser.errors}")
     outside = [asked for asked in browser.requests if not asked.startswith((url, "data:"))]
     expect(not outside, f"the page asks for {outside}")
+
+
+def try_many_lanes(browser):
+    """A timeline of many streams has a bar on each line, and says what it leaves out."""
+    drawn = browser.value("""(() => {
+      const kept = state.timeline;
+      state.timeline = {length_us: 10, lanes: Array.from({length: 200}, (_, i) => `lane ${i}`), names: ["a"],
+                        spans: Array.from({length: 200}, (_, i) => [i, 0, 0, 10]), left_out: 4321};
+      drawTimeline();
+      const canvas = document.getElementById("timeline");
+      const pixels = canvas.getContext("2d").getImageData(canvas.width - 40, 0, 1, canvas.height).data;
+      let bars = 0;
+      for (let y = 1; y < canvas.height; ++y) bars += pixels[4 * y + 3] > 200 && pixels[4 * y - 1] <= 200;
+      const note = document.getElementById("operations-left-out");
+      const found = [bars, note.hidden, note.textContent, canvas.parentElement.clientHeight < canvas.clientHeight];
+      state.timeline = kept;
+      drawTimeline();
+      return [...found, note.hidden];
+    })()""")
+    expect(drawn[0] >= 199, f"of 200 lanes, {drawn[0]} have a bar")
+    expect(not drawn[1] and "4,321 later ones are left out" in drawn[2], f"what is left out is not said: {drawn}")
+    expect(drawn[3], "a timeline of 200 lanes does not scroll")
+    expect(drawn[4], "the page says that operations are left out when none are")
+
+
+def try_failing_to_draw(browser):
+    """If drawing fails, the page says so, and asks again."""
+    browser.value("window.drawGood = drawCurves; drawCurves = () => { throw new Error('planted'); }; 0")
+    wait_for(browser, "document.getElementById('connection').textContent.includes('cannot draw the numbers: planted')",
+             "the page does not say that it cannot draw")
+    asked = browser.value("state.requests")
+    wait_for(browser, f"state.requests > {asked} + 1", "the page asks no more after an error")
+    browser.value("drawCurves = window.drawGood; 0")
+    wait_for(browser, "document.getElementById('connection').textContent === 'connected'", "the page does not recover")
+    browser.errors[:] = [error for error in browser.errors if "planted" not in str(error)]
 
 
 def main():

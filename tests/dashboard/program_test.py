@@ -6,6 +6,7 @@ Each program trains, is watched by a client, and ends by SIGINT. A port in use a
 before the work begins, and the losses do not depend on the option.
 """
 import json
+import math
 import os
 import pathlib
 import signal
@@ -59,7 +60,11 @@ def watch(name, program, *more):
             if state["step"] > 3 and state["memory"] and timeline["spans"] and state["step_ms"] and has_metrics:
                 break
         expect(state["program"] == name, f"{name}: {state['program']}")
-        expect(state["loss"] == state["losses"]["y"][-1] or len(state["losses"]["y"]) > 1, f"{name}: no loss")
+        losses, steps = state["losses"]["y"], state["losses"]["x"]
+        expect(all(isinstance(loss, float) and math.isfinite(loss) for loss in [state["loss"], *losses]),
+               f"{name}: losses {losses}")
+        expect(all(a < b for a, b in zip(steps, steps[1:])) and steps[-1] == state["step"],
+               f"{name}: steps {steps}, the newest {state['step']}")
         expect(state["memory"]["groups"], f"{name}: no memory by group")
         expect(any("compute" in lane for lane in timeline["lanes"]), f"{name}: {timeline['lanes']}")
         training.send_signal(signal.SIGINT)

@@ -8,6 +8,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace msstream::dashboard {
 namespace {
@@ -72,6 +74,27 @@ TEST(Requests, foreign_hosts_are_refused_before_anything_else) {
   EXPECT_EQ(answer_to({.method = "GET", .path = "/", .hosts = {"localhost", "evil.example"}}, board)
                 .status,
             403);
+}
+
+// A page of another site cannot read an answer, but asking would make the training record steps.
+TEST(Requests, pages_of_other_sites_are_refused_and_do_not_watch) {
+  Board board({});
+  auto const status_for = [&](std::vector<std::string_view> sites) {
+    return answer_to({.method = "GET",
+                      .path = "/state.json",
+                      .hosts = {"localhost"},
+                      .fetch_sites = std::move(sites)},
+                     board)
+        .status;
+  };
+  EXPECT_EQ(status_for({"cross-site"}), 403);
+  EXPECT_EQ(status_for({"Cross-Site"}), 403);
+  EXPECT_EQ(status_for({"same-origin", "cross-site"}), 403);
+  EXPECT_FALSE(board.is_watched());
+  EXPECT_EQ(status_for({}), 200);
+  EXPECT_EQ(status_for({"same-origin"}), 200);
+  EXPECT_EQ(status_for({"none"}), 200);  // an address that the user entered
+  EXPECT_TRUE(board.is_watched());
 }
 
 TEST(Requests, the_page_names_no_other_host) {

@@ -5,6 +5,7 @@
 #include <msstream/msstream.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -35,6 +36,7 @@ struct Objects {
   ms::Tensor<float, Host>* large;
   ms::Tensor<float, Host>* frozen;
   ms::Tensor<float, Host>* moved_from;
+  ms::Tensor<float, Host>* in_flight;  ///< a write to it waits
   ms::Tensor<float, Host>* garbage;
   ms::Tensor<float, Host>* zeros;
   ms::Tensor<float, Host>* stray;  ///< its block is an address that the program may not read
@@ -100,6 +102,15 @@ void run() {
   event.synchronize();
   device.default_group().synchronize();
   pool.synchronize();
+  ms::Tensor<float, Host> in_flight(device, {2});
+  std::fill_n(in_flight.data(), in_flight.count(), 3.0F);
+  std::atomic<bool> may_write = false;
+  {
+    ms::StreamScope<Host> const writing(pool[0]);
+    ms::issue("write", ms::writes(in_flight), [&](ms::HostStream stream) {
+      stream.run([&] { may_write.wait(false); });
+    });
+  }
 
   auto* const stray = filled_with<ms::Tensor<float, Host>>(0);
   std::memcpy(static_cast<void*>(stray), &matrix, sizeof matrix);
@@ -124,6 +135,7 @@ void run() {
         .large = &large,
         .frozen = &frozen,
         .moved_from = &moved_from,
+        .in_flight = &in_flight,
         .garbage = filled_with<ms::Tensor<float, Host>>(0xA5),
         .zeros = filled_with<ms::Tensor<float, Host>>(0),
         .stray = stray,
@@ -136,6 +148,9 @@ void run() {
         .shape = &shape,
         .position = &position,
         .number = &number});
+  may_write = true;
+  may_write.notify_all();
+  pool.synchronize();
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 const kColours = ["#1f6feb", "#d1572a", "#2b9348", "#9b5de5", "#c9941a", "#0f8b8d", "#d6336c", "#6c757d"];
 const kPeriodMs = 1000;
 const kTimeoutMs = 4000;
+const kRowPixels = {least: 14, most: 28};
+const kTimelinePixels = {least: 256, most: 15000};  // browsers draw no canvas that is much higher
 
 const byId = (id) => document.getElementById(id);
 const colourOf = (i) => kColours[i % kColours.length];
@@ -125,17 +127,30 @@ function drawCurves(id, curves, text = shortNumber) {
   }
 }
 
+/** Shows a text in a note, or hides the note if the number is 0. */
+function setNote(id, number, text) {
+  byId(id).hidden = !number;
+  setText(id, number ? text : "");
+}
+
 function drawTimeline() {
-  const {context, width, height} = prepared("timeline");
   const {timeline} = state;
+  const wanted = (timeline === null ? 0 : timeline.lanes.length) * kRowPixels.least + 20;
+  byId("timeline").style.height = `${Math.min(Math.max(wanted, kTimelinePixels.least), kTimelinePixels.most)}px`;
+  const {context, width, height} = prepared("timeline");
+  setNote("operations-left-out", timeline?.left_out,
+    `The first ${grouped(timeline?.spans.length ?? 0)} operations are shown; ` +
+    `${grouped(timeline?.left_out ?? 0)} later ones are left out.`);
   state.hit = () => null;
   if (timeline === null || timeline.spans.length === 0) {
-    setText("operation", "a step is recorded every few seconds while this page is open");
+    setText("operation", "A step is recorded now and then while this page is open: every 3 to 30 seconds, or more " +
+      "rarely if that would take more than one percent of the time.");
     return;
   }
   const style = getComputedStyle(document.documentElement);
   const edge = 150;
-  const row = Math.min(28, (height - 20) / timeline.lanes.length);
+  const row = Math.min(kRowPixels.most, (height - 20) / timeline.lanes.length);
+  const gap = row < 8 ? 0 : 2;
   const atX = (us) => edge + (Math.max(us, 0) / Math.max(timeline.length_us, 1e-9)) * (width - edge - 8);
   context.fillStyle = style.getPropertyValue("--dim");
   context.textBaseline = "middle";
@@ -146,7 +161,7 @@ function drawTimeline() {
   for (const [lane, name, begin, length] of timeline.spans) {
     const [from, to] = [atX(begin), atX(begin + length)];
     context.fillStyle = colourOf(name);
-    context.fillRect(from, lane * row + 2, Math.max(to - from, 0.5), row - 4);
+    context.fillRect(from, lane * row + gap, Math.max(to - from, 0.5), row - 2 * gap);
   }
   state.hit = (x, y) => timeline.spans.find(([lane, , begin, length]) =>
     lane === Math.floor(y / row) && x >= atX(begin) && x <= Math.max(atX(begin + length), atX(begin) + 1)) ?? null;
@@ -169,6 +184,8 @@ function draw() {
   setText("live", newest.memory === null ? "-" : bytesText(newest.memory.live_bytes));
 
   drawCurves("losses", [{...newest.losses, colour: colourOf(0)}]);
+  setNote("steps-left-out", newest.steps_left_out,
+    `${grouped(newest.steps_left_out)} steps are left out of the curves: they came faster than the program could add them.`);
   drawCurves("rates", [{...newest.rates, colour: colourOf(2)}]);
   drawCurves("metrics", newest.metrics.map(({curve}, i) => ({...curve, colour: colourOf(i)})));
   const names = byId("metric-names");
@@ -199,7 +216,8 @@ function draw() {
     ]);
   }
   if (newest.timeline_step > 0) {
-    setText("timeline-title", `Timeline of step ${grouped(newest.timeline_step)}`);
+    setText("timeline-title", `Timeline of step ${grouped(newest.timeline_step)}, ` +
+      `recorded ${grouped(newest.timeline_age_s)} s ago`);
   }
   drawTimeline();
 }
@@ -218,16 +236,29 @@ async function update() {
       state.timeline = await ask("timeline.json");
       state.timelineStep = state.timeline.step;
     }
-    setText("connection", "training");
+    setText("connection", "connected");
   } catch (error) {
     setText("connection", "no answer: the program has ended, or is busy");
   }
-  draw();
+  tryToDraw();
+}
+
+/** Draws; says so if that fails, and goes on. */
+function tryToDraw() {
+  try {
+    draw();
+  } catch (error) {
+    console.error(error);
+    setText("connection", `The page cannot draw the numbers: ${error.message}`);
+  }
 }
 
 async function poll() {
-  if (!document.hidden) await update();
-  setTimeout(poll, kPeriodMs);
+  try {
+    if (!document.hidden) await update();
+  } finally {
+    setTimeout(poll, kPeriodMs);
+  }
 }
 
 byId("timeline").addEventListener("mousemove", (event) => {
@@ -238,5 +269,5 @@ byId("timeline").addEventListener("mousemove", (event) => {
       `${shortNumber(begin)} µs, takes ${shortNumber(length)} µs`);
   }
 });
-window.addEventListener("resize", draw);
+window.addEventListener("resize", tryToDraw);
 poll();

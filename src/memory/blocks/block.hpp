@@ -17,6 +17,10 @@ namespace msstream::detail {
 
 struct DeviceState;
 
+/// Tells a profiler how much memory of the device is in use, after some of it was freed. Called
+/// only while a tool listens, and without a lock of the allocator.
+void note_free(DeviceState& device) noexcept;
+
 }  // namespace msstream::detail
 
 namespace msstream::memory {

@@ -70,12 +70,20 @@ memory::BlockRef DeviceState::allocate(std::size_t bytes,
   return block;
 }
 
-void DeviceState::sample_memory() {
-  constexpr std::int64_t kPeriodNs = 100'000;
+void note_free(DeviceState& device) noexcept {
+  try {
+    if (device.counters_ != nullptr && !device.context->home.is_left()) {
+      device.sample_memory();
+    }
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the curve misses a sample
+  }
+}
+
+void DeviceState::sample_memory(std::chrono::nanoseconds period) {
   auto const now = std::chrono::steady_clock::now().time_since_epoch();
   auto const now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
   auto before = counters_->sampled_ns.load(std::memory_order_relaxed);
-  if (now_ns - before < kPeriodNs ||
+  if (now_ns - before < period.count() ||
       !counters_->sampled_ns.compare_exchange_strong(before, now_ns)) {
     return;
   }
@@ -89,6 +97,9 @@ void DeviceState::run_checks() {
   context->run_checks();
   memory.release_unneeded();
   pinned.release_unneeded();
+  if (counters_ != nullptr) [[unlikely]] {
+    sample_memory(std::chrono::nanoseconds(0));  // the host has waited: much may be free now
+  }
 }
 
 void DeviceState::change_handles(int by) {

@@ -11,6 +11,7 @@
 #include <msstream/memory/detail/engine_options.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -75,14 +76,17 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
   /// use keeps the device alive.
   void add_handle() { change_handles(1); }
   void remove_handle() { change_handles(-1); }
+  friend void note_free(DeviceState& device) noexcept;
 
   std::shared_ptr<StreamContext> context;
   /// The observer of the device's operations while a step is being recorded; otherwise off.
   Hook<IssueObserver> issue_observer;
 
  private:
-  /// Tells a profiler how much memory is in use and reserved, at most every 100 us.
-  void sample_memory();
+  static constexpr std::chrono::microseconds kSamplePeriod{100};
+
+  /// Tells a profiler how much memory is in use and reserved, if the last sample is `period` old.
+  void sample_memory(std::chrono::nanoseconds period = kSamplePeriod);
   StreamGroup& make_default_group();
   void change_handles(int by);
 

@@ -3,8 +3,10 @@
 #include "memory/pools/block_pool.hpp"
 
 #include <msstream/memory/detail/block_ref.hpp>
+#include <msstream/trace/detail/stack_range.hpp>
 
 #include <atomic>
+#include <memory>
 
 namespace msstream::memory {
 
@@ -23,7 +25,11 @@ void BlockRef::drop_reference(Block& block) noexcept {
   if (!is_last) {
     return;
   }
-  if (block.pool != nullptr) {
+  if (block.pool != nullptr && detail::nvtx_listens()) [[unlikely]] {
+    auto const device = *block.device;  // may be the last owner of the pool
+    block.pool->give_back(&block);
+    detail::note_free(*device);
+  } else if (block.pool != nullptr) {
     block.pool->give_back(&block);
   } else {
     block.release(&block);

@@ -43,8 +43,20 @@ def main():
     registered = sum(" register " in line for line in lines)
     as_text = sum("push text step" in line for line in lines)
     # 8192 strings in all, of which two were registered above.
-    if registered != 8190 or as_text != 9000 - 8190 or sum(line.endswith(": pop") for line in lines) != 9000:
+    if registered != 8190 or as_text != 9000 - 8190 or sum(line.endswith(": pop") for line in lines) != 9002:
         print(f"{registered} strings registered, {as_text} ranges with texts")
+        return 1
+    if not told.endswith("""\
+msstream: push registered user_tower/attention, category 0, payload 0
+msstream: push registered dense, category 0, payload 0
+msstream: pop
+msstream: pop
+"""):
+        print(f"the ranges of another thread are not as registered:\n{told[-500:]}")
+        return 1
+    numbered = [line for line in lines if " step " in line and "push" in line]
+    if any(f" step {i}," not in line for i, line in enumerate(numbered)):
+        print("a numbered range has the name of another one")
         return 1
     without = subprocess.run([program], check=True, timeout=300, env=environment, capture_output=True, text=True)
     print(f"without a tool: {without.stdout.strip()}")

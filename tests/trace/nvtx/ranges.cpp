@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 using msstream::detail::Counter;
 using msstream::detail::name_category;
@@ -31,6 +32,11 @@ int main() {
     for (int i = 0; i < 9000; ++i) {  // more names than are registered
       StackRange const numbered(("step " + std::to_string(i)).c_str());
     }
+    std::thread([] {  // knows what another thread has registered
+      StackRange const scope("user_tower/attention");
+      StackRange const operation("dense");
+    })
+        .join();
     return 0;
   }
   constexpr int kRanges = 100'000'000;

@@ -18,7 +18,7 @@
 
 namespace msstream::dashboard {
 
-/// What a training shows of itself while it runs, in bounded memory, and its form as JSON.
+/// Collects the numbers of a running training in bounded memory, and writes them as JSON.
 ///
 /// The training calls the functions that begin with `note_`, on one thread or several. They hold a
 /// lock only to append to a list, or to exchange it, so a training never waits for a reader. The
@@ -87,7 +87,7 @@ class Board {
     MemoryStatistics statistics;
     std::vector<StreamMemory> by_stream;
   };
-  /// What the training has noted since the last fold().
+  /// The notes of the training since the last fold().
   struct Fresh {
     std::optional<std::int64_t> steps_before = {};
     std::optional<std::string> part = {};

@@ -16,7 +16,7 @@
 
 namespace msstream::dashboard {
 
-/// What is trained.
+/// Describes the training to its viewers.
 struct Description {
   std::string program = {};   ///< such as "train_wdl"
   std::string what = {};      ///< a line about the data and the device
@@ -40,8 +40,8 @@ struct RecordedStep {
   std::size_t left_out = 0;  ///< the number of spans beyond kMaxSpans
 };
 
-/// What a dashboard shows, as bounded curves. Names come from files: they may be any bytes. Not
-/// synchronised.
+/// The numbers of a training over time, in bounded memory. Names come from files: they may be any
+/// bytes. Not synchronised.
 class Curves {
  public:
   static constexpr std::size_t kMaxNameBytes = 200;

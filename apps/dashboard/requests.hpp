@@ -9,7 +9,7 @@ namespace msstream::dashboard {
 
 class Board;
 
-/// What the server knows of a request.
+/// The parts of an HTTP request by which the server chooses its answer.
 struct Request {
   std::string_view method;
   std::string_view path;                ///< without a query

@@ -18,8 +18,8 @@ __device__ T combine_lanes(T value, Combine const& combine) {
 
 }  // namespace detail
 
-/// Returns the sum of the values of a warp, whose 32 lanes must all call it together. So also for
-/// the greatest and the least value below. T is int or unsigned.
+/// Returns the sum of the values of a warp, whose 32 lanes must all call it together. T is int or
+/// unsigned.
 template <class T>
 __device__ T warp_sum(T value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
@@ -29,6 +29,7 @@ __device__ T warp_sum(T value) {
 #endif
 }
 
+/// Returns the greatest value of a warp, like warp_sum().
 template <class T>
 __device__ T warp_max(T value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
@@ -38,6 +39,7 @@ __device__ T warp_max(T value) {
 #endif
 }
 
+/// Returns the least value of a warp, like warp_sum().
 template <class T>
 __device__ T warp_min(T value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800

@@ -10,7 +10,7 @@
 
 namespace msstream::doctor {
 
-/// What a run looks at.
+/// The options of an examination.
 struct ExaminationPlan {
   int device = 0;         ///< the GPU to measure
   bool is_quick = false;  ///< leaves measurements out

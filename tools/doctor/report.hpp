@@ -9,7 +9,7 @@
 
 namespace msstream::doctor {
 
-/// What a run of the program found, and how it was run.
+/// The findings of a run of the program, and how it was run.
 struct Report {
   Lines lines = {};
   bool is_cuda_build = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What msstream-doctor reads of CUDA, and its measurements, on the fake CUDA runtime: they free
-// what they take, and a call that fails becomes a line.
+// Tests of msstream-doctor on the fake CUDA runtime: its readings and measurements free what they
+// take, and a call that fails becomes a line.
 #include "doctor/facts/cuda_facts_cuda.hpp"
 #include "doctor/measure/measure_device_cuda.hpp"
 #include "fake_cuda_fixture.hpp"

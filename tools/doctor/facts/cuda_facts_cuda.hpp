@@ -8,7 +8,7 @@
 
 #include <vector>
 
-/// What the CUDA runtime says, without making a context on a device.
+// Asks the CUDA runtime, without making a context on a device.
 namespace msstream::doctor {
 
 /// Adds what the CUDA runtime says of itself, of the driver and of the number of devices.

@@ -9,7 +9,7 @@
 
 namespace msstream::doctor {
 
-/// What NVIDIA's management library says of one GPU. An empty member is unknown.
+/// The answers of NVIDIA's management library about one GPU. An empty member is unknown.
 struct NvmlDevice {
   std::string name = {};
   std::string bus_id = {};  ///< such as 0000:1b:00.0, in lower case
@@ -27,7 +27,7 @@ struct NvmlDevice {
   std::optional<int> processes = {};                   ///< with a CUDA context
 };
 
-/// What the management library says of the computer.
+/// The answers of the management library about the computer.
 struct NvmlFacts {
   std::string driver = {};               ///< such as 580.65.06; empty if unknown
   std::optional<int> cuda_version = {};  ///< that the driver supports, such as 13000

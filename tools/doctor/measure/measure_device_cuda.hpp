@@ -11,7 +11,7 @@
 
 namespace msstream::doctor {
 
-/// What to measure on a GPU, and how much of it.
+/// The measurements to make on a GPU, and their sizes.
 struct MeasurePlan {
   int device = 0;
   double link_gb_per_s = 0;                    ///< see DeviceMeasures

@@ -11,7 +11,7 @@
 
 namespace msstream::doctor {
 
-/// What --processes measures.
+/// The measurement of --processes.
 struct ProcessPlan {
   int processes = 2;
   int device = -1;  ///< the number of the GPU; -1 for the host runtime

@@ -28,6 +28,8 @@
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/attention.hpp>
 #include <msstream/ops/bags.hpp>
+#include <msstream/ops/cast.hpp>
+#include <msstream/ops/cross.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/embedding.hpp>
@@ -42,6 +44,7 @@
 #include <msstream/ops/mixture.hpp>
 #include <msstream/ops/normalize.hpp>
 #include <msstream/ops/optimizer.hpp>
+#include <msstream/ops/precision.hpp>
 #include <msstream/ops/random.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/ops/schedule.hpp>
@@ -50,6 +53,7 @@
 #include <msstream/serve/inference_pool.hpp>
 #include <msstream/step/batch_parts.hpp>
 #include <msstream/step/captured_step.hpp>
+#include <msstream/step/cross_network.hpp>
 #include <msstream/step/dense_stack.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>

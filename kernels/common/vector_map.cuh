@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/float_conversions.cuh"
 #include "common/launch.cuh"
 
 #include <cstdint>
 #include <type_traits>
 
-/// The common parts of elementwise kernels, in which each thread computes four or eight floats and
-/// a launch may cover several arrays.
+/// The common parts of elementwise kernels, in which each thread computes four or eight elements
+/// and a launch may cover several arrays. Elements are float32, float16 or bfloat16 in memory, and
+/// float32 in registers.
 namespace msstream::ops::kernels {
 
 inline constexpr int kBlockThreads = 256;
@@ -49,47 +51,52 @@ struct QuadPlace {
     return first + lane / 4 * (4 * kBlockThreads) + lane % 4;
   }
 
-  __device__ Values load(float const* from) const {
+  template <class T>
+  __device__ Values load(T const* from) const {
     return whole ? load_whole(from) : load_part(from);
   }
 
-  __device__ Values load_whole(float const* from) const {
+  template <class T>
+  __device__ Values load_whole(T const* from) const {
     Values values;
 #pragma unroll
     for (int lane = 0; lane < kLanes; lane += 4) {
-      Quad const quad = *reinterpret_cast<Quad const*>(from + element(lane));
+      auto const quad = *reinterpret_cast<Pack<T, 4> const*>(from + element(lane));
       for (int k = 0; k < 4; ++k) {
-        values.lanes[lane + k] = quad.lanes[k];
+        values.lanes[lane + k] = widen(quad.lanes[k]);
       }
     }
     return values;
   }
-  __device__ Values load_part(float const* from) const {
+  template <class T>
+  __device__ Values load_part(T const* from) const {
     Values values{};
 #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       if (element(lane) < count) {
-        values.lanes[lane] = from[element(lane)];
+        values.lanes[lane] = widen(from[element(lane)]);
       }
     }
     return values;
   }
 
-  __device__ void store(float* to, Values const& values) const {
+  template <class T>
+  __device__ void store(T* to, Values const& values) const {
     if (whole) {
 #pragma unroll
       for (int lane = 0; lane < kLanes; lane += 4) {
-        *reinterpret_cast<Quad*>(to + element(lane)) = {{values.lanes[lane],
-                                                         values.lanes[lane + 1],
-                                                         values.lanes[lane + 2],
-                                                         values.lanes[lane + 3]}};
+        *reinterpret_cast<Pack<T, 4>*>(to +
+                                       element(lane)) = {{narrowed<T>(values.lanes[lane]),
+                                                          narrowed<T>(values.lanes[lane + 1]),
+                                                          narrowed<T>(values.lanes[lane + 2]),
+                                                          narrowed<T>(values.lanes[lane + 3])}};
       }
       return;
     }
 #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       if (element(lane) < count) {
-        to[element(lane)] = values.lanes[lane];
+        to[element(lane)] = narrowed<T>(values.lanes[lane]);
       }
     }
   }
@@ -125,16 +132,20 @@ void with_quads_a_thread(std::int64_t count, Launch const& launch) {
   }
 }
 
-inline void set_to_zero(cudaStream_t stream, float* values, std::int64_t count) {
+inline void set_to_zero(cudaStream_t stream,
+                        void* values,
+                        std::int64_t count,
+                        DType dtype = DType::float32) {
   if (count > 0) {
-    check_cuda(cudaMemsetAsync(values, 0, static_cast<std::size_t>(count) * sizeof(float), stream),
-               "cudaMemsetAsync");
+    check_cuda(
+        cudaMemsetAsync(values, 0, static_cast<std::size_t>(count) * bytes_of(dtype), stream),
+        "cudaMemsetAsync");
   }
 }
 
-template <int Quads, class Function, class... Inputs>
+template <int Quads, class Function, class Output, class... Inputs>
 __global__ void __launch_bounds__(kBlockThreads) map_kernel(
-    Function function, float* output, std::int64_t count, bool aligned, Inputs... inputs) {
+    Function function, Output* output, std::int64_t count, bool aligned, Inputs... inputs) {
   auto const place = grid_place<Quads>(count, aligned);
   if (!place.exists()) {
     return;
@@ -150,12 +161,13 @@ __global__ void __launch_bounds__(kBlockThreads) map_kernel(
   place.store(output, apply(place.load(inputs)...));
 }
 
-/// Computes output[i] = function(inputs[i]...) for i < count; output may be one of the inputs.
-template <class Function, class... Inputs>
+/// Computes output[i] = function(inputs[i]...) for i < count; output may be one of the inputs. The
+/// function is computed in float32, whatever the element types.
+template <class Function, class Output, class... Inputs>
 void map(cudaStream_t stream,
          char const* name,
          Function function,
-         float* output,
+         Output* output,
          std::int64_t count,
          Inputs const*... inputs) {
   if (count <= 0) {

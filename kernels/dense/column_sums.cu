@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/float_conversions.cuh"
 #include "common/launch.cuh"
 #include "common/long_sum.hpp"
+#include "common/real_types.hpp"
 #include "dense/column_sums.hpp"
 
 #include <algorithm>
@@ -27,6 +29,7 @@ struct Pass {
   std::int64_t layer_stride_of_weight_sums;
 };
 
+template <class T>
 __global__ void __launch_bounds__(kTileColumns* kTileRows) column_sums_kernel(Pass const pass) {
   __shared__ float tile[kTileRows][kTileColumns];
   auto const& args = pass.args;
@@ -35,9 +38,10 @@ __global__ void __launch_bounds__(kTileColumns* kTileRows) column_sums_kernel(Pa
   std::int64_t const layer = blockIdx.z;
   std::int64_t const first = chunk * pass.rows_a_chunk;
   std::int64_t const last = min(first + pass.rows_a_chunk, args.rows);
-  auto const* const matrix =
-      args.matrix + (args.shared_matrix ? 0 : layer * args.rows * pass.matrix_columns);
-  auto const* const weights = args.weights != nullptr ? args.weights + layer * args.rows : nullptr;
+  auto const* const matrix = static_cast<T const*>(args.matrix) +
+                             (args.shared_matrix ? 0 : layer * args.rows * pass.matrix_columns);
+  auto const* const weights =
+      args.weights != nullptr ? static_cast<T const*>(args.weights) + layer * args.rows : nullptr;
   LongSum sum;
   auto row = first + threadIdx.y;
   while (column < pass.columns_out && row < last) {
@@ -45,8 +49,8 @@ __global__ void __launch_bounds__(kTileColumns* kTileRows) column_sums_kernel(Pa
 #pragma unroll 8
     for (; row < end_of_part; row += kTileRows) {
       float const value =
-          column < pass.matrix_columns ? matrix[row * pass.matrix_columns + column] : 1.0F;
-      sum.add(weights != nullptr ? weights[row] * value : value);
+          column < pass.matrix_columns ? widen(matrix[row * pass.matrix_columns + column]) : 1.0F;
+      sum.add(weights != nullptr ? widen(weights[row]) * value : value);
     }
     sum.fold();
   }
@@ -69,7 +73,10 @@ void launch(CudaStream stream, Pass const& pass) {
   dim3 const grid(grid_for(pass.columns_out, kTileColumns),
                   grid_for(pass.args.rows, pass.rows_a_chunk),
                   static_cast<unsigned>(pass.args.layers));
-  column_sums_kernel<<<grid, dim3(kTileColumns, kTileRows), 0, stream.handle>>>(pass);
+  with_real_type("column_sums: a matrix", pass.args.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    column_sums_kernel<T><<<grid, dim3(kTileColumns, kTileRows), 0, stream.handle>>>(pass);
+  });
   check_launch("column_sums");
 }
 
@@ -102,6 +109,7 @@ void column_sums(CudaStream stream, ColumnSums const& args) {
          {first, args.columns, columns_out, rows_a_chunk, columns_out, layer_stride, layer_stride});
   ColumnSums second = args;
   second.matrix = partials;
+  second.dtype = DType::float32;
   second.shared_matrix = false;
   second.weights = nullptr;
   second.rows = chunks;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
@@ -8,17 +9,18 @@
 namespace msstream::ops::kernels {
 
 /// The arguments of column_sums(), which computes sums[c] = sum over the rows of weights[row] *
-/// matrix[row, c], row-major float32, for each of `layers` layers. The layers are adjacent in every
-/// array.
+/// matrix[row, c] in float32, row-major, for each of `layers` layers. The layers are adjacent in
+/// every array.
 struct ColumnSums {
-  float const* matrix;             ///< [layers, rows, columns]
-  float const* weights = nullptr;  ///< [layers, rows], or null if all weights are 1
+  void const* matrix;             ///< [layers, rows, columns] of `dtype`
+  void const* weights = nullptr;  ///< [layers, rows] of `dtype`, or null if all weights are 1
   std::int64_t rows;
   std::int64_t columns;
   float* sums;                  ///< [layers, columns]
   float* weight_sum = nullptr;  ///< [layers], the sums of the weights; null if not requested
   std::int64_t layers = 1;
-  bool shared_matrix = false;  ///< true if one [rows, columns] matrix serves all layers
+  bool shared_matrix = false;    ///< true if one [rows, columns] matrix serves all layers
+  DType dtype = DType::float32;  ///< float32, float16 or bfloat16
 };
 
 /// Computes the weighted column sums of one matrix or of several layers. The order of the additions

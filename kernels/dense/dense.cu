@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
+#include "common/real_types.hpp"
 #include "common/vector_map.cuh"
 #include "dense/column_sums.hpp"
 #include "dense/dense.hpp"
@@ -21,6 +22,7 @@ __device__ float activate(float value, Activation activation) {
 
 /// Computes output[row] = activation(input[row, :] · weight + bias) for dense layers with one
 /// output, one warp per row; blockIdx.y is the layer.
+template <class T>
 __global__ void __launch_bounds__(kBlockThreads)
     dot_rows_kernel(DenseArgs const args, bool aligned) {
   std::int64_t const row = grid_thread() / kWarpThreads;
@@ -30,8 +32,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
   std::int64_t const layer = blockIdx.y;
   auto const first_row = args.shared_input ? 0 : layer * args.batch;
-  float const* const input = args.input + (first_row + row) * args.inputs;
-  float const* const weight = args.weight + layer * args.inputs;
+  T const* const input = static_cast<T const*>(args.input) + (first_row + row) * args.inputs;
+  T const* const weight = static_cast<T const*>(args.weight) + layer * args.inputs;
   float sum = 0.0F;
 #pragma unroll 2
   for (std::int64_t quad = lane; 4 * quad < args.inputs; quad += kWarpThreads) {
@@ -46,13 +48,15 @@ __global__ void __launch_bounds__(kBlockThreads)
     sum += __shfl_down_sync(0xFFFFFFFFU, sum, half);
   }
   if (lane == 0) {
-    float const bias = args.bias != nullptr ? args.bias[layer] : 0.0F;
-    args.output[layer * args.batch + row] = activate(sum + bias, args.activation);
+    float const bias = args.bias != nullptr ? widen(static_cast<T const*>(args.bias)[layer]) : 0.0F;
+    static_cast<T*>(args.output)[layer * args.batch + row] =
+        narrowed<T>(activate(sum + bias, args.activation));
   }
 }
 
 /// Computes input_gradient[row, column] = output_gradient[row] * weight[column] for dense layers
 /// with one output. The rows of all layers are numbered one after the other.
+template <class T>
 __global__ void __launch_bounds__(kBlockThreads)
     outer_product_kernel(DenseInputGradientArgs const args) {
   std::int64_t const i = grid_thread();
@@ -60,12 +64,16 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (row >= args.layers * args.batch) {
     return;
   }
-  float const* const weight = args.weight + row / args.batch * args.inputs;
-  args.input_gradient[i] = args.output_gradient[row] * weight[i - row * args.inputs];
+  T const* const weight = static_cast<T const*>(args.weight) + row / args.batch * args.inputs;
+  float const gradient = widen(static_cast<T const*>(args.output_gradient)[row]);
+  float const added = args.added != nullptr ? widen(static_cast<T const*>(args.added)[i]) : 0.0F;
+  static_cast<T*>(args.input_gradient)[i] =
+      narrowed<T>(gradient * widen(weight[i - row * args.inputs]) + added);
 }
 
 /// Computes output = activation(output + bias) after a matrix product, if cuBLASLt could not apply
-/// them in the product's epilogue.
+/// them in the product's epilogue. A product of half precision is then rounded twice.
+template <class T>
 __global__ void __launch_bounds__(kBlockThreads) bias_activation_kernel(DenseArgs const args) {
   std::int64_t const i = grid_thread();
   std::int64_t const row = i / args.outputs;
@@ -73,8 +81,11 @@ __global__ void __launch_bounds__(kBlockThreads) bias_activation_kernel(DenseArg
     return;
   }
   auto const first_bias = row / args.batch * args.outputs;
-  float const bias = args.bias != nullptr ? args.bias[first_bias + i - row * args.outputs] : 0.0F;
-  args.output[i] = activate(args.output[i] + bias, args.activation);
+  auto const column = i - row * args.outputs;
+  float const bias =
+      args.bias != nullptr ? widen(static_cast<T const*>(args.bias)[first_bias + column]) : 0.0F;
+  T& output = static_cast<T*>(args.output)[i];
+  output = narrowed<T>(activate(widen(output) + bias, args.activation));
 }
 
 cublasLtEpilogue_t epilogue_of(DenseArgs const& args) {
@@ -117,7 +128,8 @@ bool weight_product(CudaStream stream, DenseWeightGradientArgs const& args) {
                         .transpose_b = CUBLAS_OP_T,
                         .batch = args.layers,
                         .stride_a = args.batch * args.outputs,
-                        .stride_b = args.shared_input ? 0 : args.batch * args.inputs};
+                        .stride_b = args.shared_input ? 0 : args.batch * args.inputs,
+                        .operands = args.dtype};
   auto const parts = plan_parts(tall_product(args));
   if (args.bias_gradient != nullptr && args.layers == 1 && parts.count == 1) {
     product.epilogue = CUBLASLT_EPILOGUE_BGRADA;
@@ -135,16 +147,20 @@ void dense(CudaStream stream, DenseArgs const& args) {
     return;
   }
   if (args.outputs == 1) {
-    bool const aligned = args.inputs % 4 == 0 && quads_fit(args.input, args.weight);
+    auto const row_bytes = args.inputs * static_cast<std::int64_t>(bytes_of(args.dtype));
+    bool const aligned = row_bytes % alignof(Quad) == 0 && quads_fit(args.input, args.weight);
     dim3 const blocks(grid_for(args.batch, kBlockThreads / kWarpThreads),
                       static_cast<unsigned>(args.layers));
-    dot_rows_kernel<<<blocks, kBlockThreads, 0, stream.handle>>>(args, aligned);
+    with_real_type("dense: an input", args.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      dot_rows_kernel<T><<<blocks, kBlockThreads, 0, stream.handle>>>(args, aligned);
+    });
     check_launch("dense (one output)");
     return;
   }
   bool complete = false;
   if (args.inputs == 0) {
-    set_to_zero(stream, args.output, args.layers * args.batch * args.outputs);
+    set_to_zero(stream, args.output, args.layers * args.batch * args.outputs, args.dtype);
   } else {
     complete = fused_product(stream,
                              {.a = args.weight,
@@ -157,11 +173,16 @@ void dense(CudaStream stream, DenseArgs const& args) {
                               .bias = args.bias,
                               .batch = args.layers,
                               .stride_a = args.inputs * args.outputs,
-                              .stride_b = args.shared_input ? 0 : args.batch * args.inputs});
+                              .stride_b = args.shared_input ? 0 : args.batch * args.inputs,
+                              .operands = args.dtype,
+                              .result = args.dtype});
   }
   if (!complete) {
     auto const blocks = grid_for(args.layers * args.batch * args.outputs, kBlockThreads);
-    bias_activation_kernel<<<blocks, kBlockThreads, 0, stream.handle>>>(args);
+    with_real_type("dense: an output", args.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      bias_activation_kernel<T><<<blocks, kBlockThreads, 0, stream.handle>>>(args);
+    });
     check_launch("dense (bias and activation)");
   }
 }
@@ -171,10 +192,21 @@ void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args)
   if (count == 0) {
     return;
   }
-  if (args.outputs == 0) {
-    set_to_zero(stream, args.input_gradient, count);
+  if (args.outputs == 0 && args.added != nullptr) {
+    check_cuda(cudaMemcpyAsync(args.input_gradient,
+                               args.added,
+                               static_cast<std::size_t>(count) * bytes_of(args.dtype),
+                               cudaMemcpyDeviceToDevice,
+                               stream.handle),
+               "cudaMemcpyAsync");
+  } else if (args.outputs == 0) {
+    set_to_zero(stream, args.input_gradient, count, args.dtype);
   } else if (args.outputs == 1) {
-    outer_product_kernel<<<grid_for(count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(args);
+    with_real_type("dense_input_gradient: a gradient", args.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      outer_product_kernel<T>
+          <<<grid_for(count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(args);
+    });
     check_launch("dense_input_gradient (one output)");
   } else {
     (void)fused_product(stream,
@@ -187,7 +219,10 @@ void dense_input_gradient(CudaStream stream, DenseInputGradientArgs const& args)
                          .transpose_a = CUBLAS_OP_T,
                          .batch = args.layers,
                          .stride_a = args.inputs * args.outputs,
-                         .stride_b = args.batch * args.outputs});
+                         .stride_b = args.batch * args.outputs,
+                         .added = args.added,
+                         .operands = args.dtype,
+                         .result = args.dtype});
   }
 }
 
@@ -215,7 +250,8 @@ void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& arg
                  .sums = args.weight_gradient,
                  .weight_sum = args.bias_gradient,
                  .layers = args.layers,
-                 .shared_matrix = args.shared_input});
+                 .shared_matrix = args.shared_input,
+                 .dtype = args.dtype});
     return;
   }
   bool const bias_is_done = args.inputs > 0 && weight_product(stream, args);
@@ -225,7 +261,8 @@ void dense_weight_gradient(CudaStream stream, DenseWeightGradientArgs const& arg
                  .rows = args.batch,
                  .columns = args.outputs,
                  .sums = args.bias_gradient,
-                 .layers = args.layers});
+                 .layers = args.layers,
+                 .dtype = args.dtype});
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <msstream/base/error.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <mutex>
 #include <optional>
@@ -29,6 +30,10 @@ bool uses_bias(cublasLtEpilogue_t epilogue) {
   return (epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA)) != 0;
 }
 
+cudaDataType_t type_of(DType dtype) {
+  return dtype == DType::float16 ? CUDA_R_16F : dtype == DType::bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 /// The properties of a matrix product that the choice of a cuBLASLt algorithm depends on, as the
 /// key of a cached plan.
 struct PlanKey {
@@ -42,6 +47,9 @@ struct PlanKey {
   std::int64_t stride_a;
   std::int64_t stride_b;
   MatmulPrecision precision;
+  DType operands;
+  DType result;
+  bool adds;
   std::uint32_t alignment_bytes;
   int device;
   std::size_t workspace_bytes;
@@ -66,35 +74,44 @@ struct PlanKeyHash {
     mix(key.batch);
     mix(key.stride_a);
     mix(key.stride_b);
-    mix(key.precision);
+    mix((static_cast<unsigned>(key.precision) << 16U) |
+        (static_cast<unsigned>(key.operands) << 8U) | (static_cast<unsigned>(key.result) << 1U) |
+        static_cast<unsigned>(key.adds));
     return hash;
   }
 };
 
 PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
-  // Buffers are aligned to 256 bytes, but views of buffers are aligned to 4 bytes only.
+  // Buffers are aligned to 256 bytes, but views of buffers only to their elements.
   constexpr std::uint32_t kVectorBytes = 16;
   auto const bits =
       reinterpret_cast<std::uintptr_t>(product.a) | reinterpret_cast<std::uintptr_t>(product.b) |
-      reinterpret_cast<std::uintptr_t>(product.d) | reinterpret_cast<std::uintptr_t>(product.bias);
-  auto const strides = product.batch == 1 ? 0
-                                          : product.stride_a | product.stride_b | product.m |
-                                                (product.m * product.n);
-  constexpr auto kVectorFloats = static_cast<std::int64_t>(kVectorBytes / sizeof(float));
-  bool const aligned = bits % kVectorBytes == 0 && strides % kVectorFloats == 0;
-  return {product.m,
-          product.n,
-          product.k,
-          product.transpose_a,
-          product.transpose_b,
-          product.epilogue,
-          product.batch,
-          product.stride_a,
-          product.stride_b,
-          stream.libraries->precision,
-          aligned ? kVectorBytes : static_cast<std::uint32_t>(alignof(float)),
-          stream.libraries->ordinal,
-          stream.libraries->workspace_bytes};
+      reinterpret_cast<std::uintptr_t>(product.d) | reinterpret_cast<std::uintptr_t>(product.bias) |
+      reinterpret_cast<std::uintptr_t>(product.added);
+  auto const element_bytes = static_cast<std::uint32_t>(bytes_of(product.operands));
+  auto const result_bytes = static_cast<std::uint32_t>(bytes_of(product.result));
+  auto const operand_strides = product.batch == 1 ? 0 : product.stride_a | product.stride_b;
+  auto const result_strides = product.batch == 1 ? 0 : product.m | (product.m * product.n);
+  bool const aligned = bits % kVectorBytes == 0 &&
+                       operand_strides * element_bytes % kVectorBytes == 0 &&
+                       result_strides * result_bytes % kVectorBytes == 0;
+  return {
+      product.m,
+      product.n,
+      product.k,
+      product.transpose_a,
+      product.transpose_b,
+      product.epilogue,
+      product.batch,
+      product.stride_a,
+      product.stride_b,
+      product.operands == DType::float32 ? stream.libraries->precision : MatmulPrecision::float32,
+      product.operands,
+      product.result,
+      product.added != nullptr,
+      aligned ? kVectorBytes : std::min(element_bytes, result_bytes),
+      stream.libraries->ordinal,
+      stream.libraries->workspace_bytes};
 }
 
 /// The cuBLASLt descriptors of one product. Each thread has its own, because one of them contains
@@ -121,9 +138,10 @@ struct Descriptors {
         set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, key.m);
       }
     }
-    init(a, key.m, key.k, key.transpose_a, key.batch, key.stride_a);
-    init(b, key.k, key.n, key.transpose_b, key.batch, key.stride_b);
-    init(d, key.m, key.n, CUBLAS_OP_N, key.batch, key.m * key.n);
+    auto const operands = type_of(key.operands);
+    init(a, operands, key.m, key.k, key.transpose_a, key.batch, key.stride_a);
+    init(b, operands, key.k, key.n, key.transpose_b, key.batch, key.stride_b);
+    init(d, type_of(key.result), key.m, key.n, CUBLAS_OP_N, key.batch, key.m * key.n);
   }
   Descriptors(Descriptors const&) = delete;
   Descriptors& operator=(Descriptors const&) = delete;
@@ -136,6 +154,7 @@ struct Descriptors {
 
  private:
   static void init(cublasLtMatrixLayoutOpaque_t& layout,
+                   cudaDataType_t type,
                    std::int64_t rows,
                    std::int64_t columns,
                    cublasOperation_t transpose,
@@ -145,7 +164,7 @@ struct Descriptors {
       std::swap(rows, columns);
     }
     check_blas(cublasLtMatrixLayoutInit(&layout,
-                                        CUDA_R_32F,
+                                        type,
                                         static_cast<std::uint64_t>(rows),
                                         static_cast<std::uint64_t>(columns),
                                         rows),
@@ -262,7 +281,7 @@ bool try_product(CudaStream stream, MatrixProduct const& product) {
   if (uses_bias(product.epilogue)) {
     plan.descriptors.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
   }
-  constexpr float kZero = 0.0F;
+  float const beta = product.added != nullptr ? 1.0F : 0.0F;
   auto const status = cublasLtMatmul(stream.libraries->blas,
                                      &plan.descriptors.operation,
                                      &product.factor,
@@ -270,8 +289,8 @@ bool try_product(CudaStream stream, MatrixProduct const& product) {
                                      &plan.descriptors.a,
                                      product.b,
                                      &plan.descriptors.b,
-                                     &kZero,
-                                     product.d,
+                                     &beta,
+                                     product.added != nullptr ? product.added : product.d,
                                      &plan.descriptors.d,
                                      product.d,
                                      &plan.descriptors.d,

@@ -30,8 +30,8 @@ void product_in_parts(CudaStream stream,
     // divides the products of a batch evenly, so the batch has one product if the last part is
     // shorter.
     MatrixProduct rest = product;
-    rest.a += equal * front.stride_a;
-    rest.b += equal * front.stride_b;
+    rest.a = advanced(product.a, equal * front.stride_a, product.operands);
+    rest.b = advanced(product.b, equal * front.stride_b, product.operands);
     rest.d = results + equal * result;
     rest.k = product.k - equal * parts.length;
     (void)try_product(stream, rest);
@@ -44,7 +44,7 @@ void product_in_parts(CudaStream stream,
                .factor = 1.0F,
                .input = results,
                .workspace = nullptr,
-               .output = product.d});
+               .output = static_cast<float*>(product.d)});
 }
 
 }  // namespace msstream::ops::kernels

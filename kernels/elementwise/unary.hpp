@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
@@ -31,14 +32,16 @@ constexpr bool gradient_reads_output(UnaryFunction function) {
          function == UnaryFunction::exp || function == UnaryFunction::tanh;
 }
 
-/// Computes output[i] = function(input[i]). The output may be the input.
+/// Computes output[i] = function(input[i]) in float32, for arrays of one type. The output may be
+/// the input.
 struct UnaryArgs {
   UnaryFunction function;
   float parameter;  ///< the epsilon of sqrt_abs, the low bound of clamp, the term of add_scalar
-  float const* input;
-  float* output;
+  void const* input;
+  void* output;
   std::int64_t count;
-  float limit = 0.0F;  ///< the high bound of clamp
+  float limit = 0.0F;            ///< the high bound of clamp
+  DType dtype = DType::float32;  ///< float32, float16 or bfloat16
 };
 void unary(HostStream stream, UnaryArgs const& args);
 void unary(CudaStream stream, UnaryArgs const& args);
@@ -48,12 +51,13 @@ void unary(CudaStream stream, UnaryArgs const& args);
 /// 0, and that of clamp at its bounds as 1.
 struct UnaryGradientArgs {
   UnaryFunction function;
-  float parameter;     ///< the epsilon of sqrt_abs, the low bound of clamp
-  float const* saved;  ///< the output if gradient_reads_output(function), otherwise the input
-  float const* output_gradient;
-  float* input_gradient;
+  float parameter;    ///< the epsilon of sqrt_abs, the low bound of clamp
+  void const* saved;  ///< the output if gradient_reads_output(function), otherwise the input
+  void const* output_gradient;
+  void* input_gradient;
   std::int64_t count;
-  float limit = 0.0F;  ///< the high bound of clamp
+  float limit = 0.0F;            ///< the high bound of clamp
+  DType dtype = DType::float32;  ///< of all arrays: float32, float16 or bfloat16
 };
 void unary_gradient(HostStream stream, UnaryGradientArgs const& args);
 void unary_gradient(CudaStream stream, UnaryGradientArgs const& args);

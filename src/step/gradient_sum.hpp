@@ -2,12 +2,12 @@
 #pragma once
 
 #include "base/mechanism.hpp"
+#include "ops/elementwise/any_elementwise.hpp"
 #include "step/engine_queries.hpp"
 
-#include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/detail/any_stream.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
-#include <msstream/tensor/detail/typed.hpp>
+#include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -19,16 +19,18 @@
 
 namespace msstream::detail {
 
-/// The sum of gradients that are added one after the other. The order of additions is the order of
-/// add(), with an earlier total last, and is the same for any number of stream groups, so that the
-/// rounded sum is, too. Several gradients are added in one launch, when the sum is requested or
-/// when they are many. The launch is on the group of the newest gradient, with the source location
-/// of the operation that computed it.
+/// The sum of gradients of one type that are added one after the other. The order of additions is
+/// the order of add(), with an earlier total last, and is the same for any number of stream groups,
+/// so that the rounded sum is, too. Several gradients are added in one launch, when the sum is
+/// requested or when they are many. The launch is on the group of the newest gradient, with the
+/// source location of the operation that computed it.
 class GradientSum {
  public:
-  GradientSum(Floats first, std::source_location issued_at) { keep(std::move(first), issued_at); }
+  GradientSum(AnyTensor first, std::source_location issued_at) {
+    keep(std::move(first), issued_at);
+  }
 
-  [[nodiscard]] Floats const& sum() const {
+  [[nodiscard]] AnyTensor const& sum() const {
     if (parts_.size() > 1) {
       add_up();
     }
@@ -37,7 +39,7 @@ class GradientSum {
 
   [[nodiscard]] Shape const& shape() const { return parts_.front().gradient.shape(); }
 
-  void add(Floats const& part, std::source_location issued_at) {
+  void add(AnyTensor const& part, std::source_location issued_at) {
     keep(part.reshaped(parts_.front().gradient.shape()), issued_at);
     if (parts_.size() >= kMostParts || parts_.size() * part.bytes() > kMostBytes) {
       add_up();
@@ -46,7 +48,7 @@ class GradientSum {
 
  private:
   struct Part {
-    Floats gradient;
+    AnyTensor gradient;
     std::shared_ptr<StreamGroup> group;  ///< the current group at add(); null if none
     std::source_location issued_at;      ///< the source location of the forward operation
 
@@ -58,7 +60,7 @@ class GradientSum {
   static constexpr std::size_t kMostParts = 32;
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
 
-  void keep(Floats gradient, std::source_location issued_at) {
+  void keep(AnyTensor gradient, std::source_location issued_at) {
     auto group = current_scope(*gradient.device()).group();
     parts_.push_back({std::move(gradient), std::move(group), issued_at});
   }
@@ -68,7 +70,7 @@ class GradientSum {
     if (!works(Mechanism::gradient_accumulation)) {
       std::ranges::stable_sort(parts_, {}, &Part::number);
     }
-    std::vector<Floats> terms;
+    std::vector<AnyTensor> terms;
     for (auto const& part : parts_) {
       terms.push_back(part.gradient);
     }

@@ -6,6 +6,8 @@
 #include "step/tape_state.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
+#include <msstream/ops/cast.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/trace/detail/stack_range.hpp>
@@ -30,12 +32,12 @@ namespace msstream {
 namespace detail {
 
 void TapeState::record(std::string_view name,
-                       Floats output,
+                       AnyTensor output,
                        LookedUpTables looked_up,
-                       AnyTape::Backward backward,
+                       PlayBack backward,
                        std::source_location issued_at) {
   auto const scope = current_scope(*device);
-  auto const range = MemoryRange::of(output.any());
+  auto const range = MemoryRange::of(output);
   if (recorded.find(range) == nullptr) {
     recorded.emplace(range, output.shape());
   }
@@ -49,7 +51,7 @@ void TapeState::record(std::string_view name,
                    std::exchange(recorded_reads, reads.size())});
   if (searches != nullptr) {
     auto const& node = nodes.back();
-    searches->search_operation(node.name, node.output.any(), std::exchange(inputs, {}), issued_at);
+    searches->search_operation(node.name, node.output, std::exchange(inputs, {}), issued_at);
   }
 }
 
@@ -127,6 +129,15 @@ void detail::AnyTape::record(std::string_view name,
                              Backward backward,
                              std::source_location issued_at) {
   if (!paused_) {
+    state_->record(name, output.any(), {}, std::move(backward), issued_at);
+  }
+}
+
+void detail::AnyTape::record_any(std::string_view name,
+                                 detail::AnyTensor output,
+                                 AnyBackward backward,
+                                 std::source_location issued_at) {
+  if (!paused_) {
     state_->record(name, std::move(output), {}, std::move(backward), issued_at);
   }
 }
@@ -137,11 +148,8 @@ void detail::AnyTape::record_lookup(std::string_view name,
                                     Backward backward,
                                     std::source_location issued_at) {
   if (!paused_) {
-    state_->record(name,
-                   std::move(output),
-                   detail::TapeState::looked_up_in(table),
-                   std::move(backward),
-                   issued_at);
+    state_->record(
+        name, output.any(), detail::TapeState::looked_up_in(table), std::move(backward), issued_at);
   }
 }
 
@@ -155,15 +163,15 @@ void detail::AnyTape::record_lookup(std::string_view name,
   if (!paused_) {
     auto looked_up = detail::TapeState::looked_up_in(table);
     looked_up.ids.emplace(detail::TapeState::LookedUpIds{bags, pooling});
-    state_->record(name, std::move(output), std::move(looked_up), std::move(backward), issued_at);
+    state_->record(name, output.any(), std::move(looked_up), std::move(backward), issued_at);
   }
 }
 
 void detail::AnyTape::record_lookup(std::string_view name,
                                     ops::EmbeddingTables<detail::AnyRuntime> const& tables,
                                     ops::TableBags<detail::AnyRuntime> const* bags,
-                                    detail::Floats output,
-                                    Backward backward,
+                                    detail::AnyTensor output,
+                                    AnyBackward backward,
                                     std::source_location issued_at) {
   if (!paused_) {
     detail::TapeState::LookedUpMany looked_up{tables, std::nullopt};
@@ -211,7 +219,7 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
   while (!state.nodes.empty()) {
     auto node = std::move(state.nodes.back());
     state.nodes.pop_back();
-    auto const range = detail::MemoryRange::of(node.output.any());
+    auto const range = detail::MemoryRange::of(node.output);
     // Removes the gradients of the operation's output and of views of the output. If the output is
     // itself a view of a larger tensor, the gradient of the larger tensor stays for the operation
     // that computed that tensor.
@@ -229,7 +237,11 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
           detail::total_of(state.taken, range, node.issued_at).reshaped(node.output.shape());
       state.taken.clear();
       state.playing = &node;
-      node.play_back(*this, gradient);
+      if (auto const* const of_floats = std::get_if<Backward>(&node.play_back)) {
+        (*of_floats)(*this, detail::Floats(detail::OfKnownType(), gradient));
+      } else {
+        std::get<AnyBackward>(node.play_back)(*this, gradient);
+      }
       state.playing = nullptr;
     }
     if (state.watch != nullptr) {
@@ -243,22 +255,24 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
   state.draws.play_back();
 }
 
-void detail::AnyTape::add_gradient(detail::Floats const& tensor,
-                                   Gradient gradient,
+void detail::AnyTape::add_gradient(detail::AnyTensor const& tensor,
+                                   detail::AnyTensor gradient,
                                    std::source_location issued_at) {
-  require(gradient.count() == tensor.count(),
-          "gradient of shape {} for a tensor of shape {}",
+  require(gradient.count() == tensor.count() && gradient.dtype() == tensor.dtype(),
+          "gradient of {} and shape {} for a tensor of {} and shape {}",
+          name_of(gradient.dtype()),
           gradient.shape(),
+          name_of(tensor.dtype()),
           tensor.shape());
-  if (!wants_gradient(tensor.any())) {
+  if (!wants_gradient(tensor)) {
     return;
   }
-  auto const range = detail::MemoryRange::of(tensor.any());
+  auto const range = detail::MemoryRange::of(tensor);
   state_->refuse_results_within(range, tensor.shape());
   if (state_->watch != nullptr) {
     state_->watch->before_gradient(range);
   }
-  state_->search_gradient(gradient.any(), {}, issued_at);
+  state_->search_gradient(gradient, {}, issued_at);
   if (auto* const found = state_->gradients.find(range)) {
     found->value.add(gradient, issued_at);
   } else {
@@ -274,8 +288,8 @@ void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
     return;
   }
   if (state_->is_result(table)) {
-    add_gradient(
-        detail::Floats(table), detail::dense_of(gradient, table.shape()[0], issued_at), issued_at);
+    auto const dense = detail::dense_of(gradient, table.shape()[0], issued_at).any();
+    add_gradient(table, ops::detail::cast(dense, table.dtype(), issued_at), issued_at);
   } else {
     state_->search_gradient(gradient.values.any(), gradient.count, issued_at);
     state_->add_rows(table, std::move(gradient));
@@ -289,8 +303,13 @@ bool detail::AnyTape::take_pooled_gradient(detail::AnyTensor const& table,
 }
 
 bool detail::AnyTape::take_pooled_gradient(ops::EmbeddingTables<detail::AnyRuntime> const& tables,
-                                           detail::Floats const& gradient) const {
-  return state_->watch != nullptr && state_->watch->takes_pooled(tables, gradient);
+                                           detail::AnyTensor const& gradient,
+                                           std::source_location issued_at) const {
+  return state_->watch != nullptr &&
+         state_->watch->takes_pooled(
+             tables,
+             detail::Floats(detail::OfKnownType(),
+                            ops::detail::cast(gradient, DType::float32, issued_at)));
 }
 
 void detail::AnyTape::add_table_part(detail::AnyTensor const& table,

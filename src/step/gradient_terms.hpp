@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ops/elementwise/any_elementwise.hpp"
 #include "step/by_memory.hpp"
 #include "step/gradient_sum.hpp"
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/memory/detail/block_ref.hpp>
-#include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/gather.hpp>
 #include <msstream/step/detail/memory_range.hpp>
@@ -29,21 +30,22 @@ namespace msstream::detail {
               gradient.values.any(), gradient.ids.any(), rows, {gradient.count}, issued_at)};
 }
 
-/// The gradients that a wanted tensor has from tensors that share elements with it, and their sum.
-/// The terms that cover all wanted elements are added first; the terms that cover a part of them
-/// follow. Each kind is in the order of add().
+/// The gradients, of one type, that a wanted tensor has from tensors that share elements with it,
+/// and their sum. The terms that cover all wanted elements are added first; the terms that cover a
+/// part of them follow. Each kind is in the order of add().
 class GradientTerms {
  public:
   explicit GradientTerms(MemoryRange const& wanted) : wanted_(wanted) {}
 
   /// Adds a gradient of the elements in `range`. Some of the elements must be wanted.
-  void add(MemoryRange const& range, Floats const& gradient) {
+  void add(MemoryRange const& range, AnyTensor const& gradient) {
     auto const flat = gradient.reshaped({gradient.count()});
     if (range == wanted_) {
       whole_.push_back(flat);
       return;
     }
     auto const [begin, end] = range.common(wanted_);
+    element_bytes_ = bytes_of(gradient.dtype());
     auto const wanted = flat.rows(elements(range.begin, begin), elements(range.begin, end));
     if (begin == wanted_.begin && end == wanted_.end) {
       whole_.push_back(wanted);
@@ -54,7 +56,7 @@ class GradientTerms {
   [[nodiscard]] bool empty() const noexcept { return whole_.empty() && parts_.empty(); }
   /// Returns the sum of all terms, [wanted elements]. There must be at least one term.
   /// Asynchronous, deterministic, capture-safe.
-  [[nodiscard]] Floats total(std::source_location issued_at) const {
+  [[nodiscard]] AnyTensor total(std::source_location issued_at) const {
     auto terms = whole_;
     if (!parts_.empty()) {
       terms.push_back(parts_among_zeros(issued_at));
@@ -65,32 +67,34 @@ class GradientTerms {
  private:
   struct Part {
     std::int64_t begin;  ///< the index of the first element among the wanted elements
-    Floats gradient;
+    AnyTensor gradient;
 
     [[nodiscard]] bool overlaps(Part const& other) const {
       return begin < other.begin + other.gradient.count() && other.begin < begin + gradient.count();
     }
   };
 
-  [[nodiscard]] static std::int64_t elements(std::uintptr_t from, std::uintptr_t to) noexcept {
-    return static_cast<std::int64_t>((to - from) / sizeof(float));
+  [[nodiscard]] std::int64_t elements(std::uintptr_t from, std::uintptr_t to) const noexcept {
+    return static_cast<std::int64_t>((to - from) / element_bytes_);
   }
-  [[nodiscard]] Floats parts_among_zeros(std::source_location issued_at) const {
-    Floats all(parts_.front().gradient.device(), {elements(wanted_.begin, wanted_.end)});
-    fill_any(all.any(), 0, issued_at);
+  [[nodiscard]] AnyTensor parts_among_zeros(std::source_location issued_at) const {
+    auto const& first = parts_.front().gradient;
+    AnyTensor const all(first.device(), first.dtype(), {elements(wanted_.begin, wanted_.end)});
+    fill_any(all, 0, issued_at);
     for (auto part = parts_.begin(); part != parts_.end(); ++part) {
       auto const target = all.rows(part->begin, part->begin + part->gradient.count());
       bool const is_first = std::none_of(
           parts_.begin(), part, [&](Part const& before) { return before.overlaps(*part); });
       auto const sum = is_first ? part->gradient
                                 : ops::detail::add(std::vector{target, part->gradient}, issued_at);
-      copy_on_device(target.any(), sum.any(), issued_at);
+      copy_on_device(target, sum, issued_at);
     }
     return all;
   }
 
   MemoryRange wanted_;
-  std::vector<Floats> whole_;
+  std::size_t element_bytes_ = sizeof(float);
+  std::vector<AnyTensor> whole_;
   std::vector<Part> parts_;
 };
 
@@ -105,9 +109,9 @@ using HeldSums = ByMemory<Held<GradientSum>>;
 
 /// Returns the sum of all gradients in `sums` for the elements in `wanted`. There must be at least
 /// one gradient.
-[[nodiscard]] inline Floats total_of(std::vector<HeldSums::Entry> const& sums,
-                                     MemoryRange const& wanted,
-                                     std::source_location issued_at) {
+[[nodiscard]] inline AnyTensor total_of(std::vector<HeldSums::Entry> const& sums,
+                                        MemoryRange const& wanted,
+                                        std::source_location issued_at) {
   if (sums.size() == 1 && sums.front().range == wanted) {
     return sums.front().value.value.sum();
   }

@@ -6,6 +6,7 @@
 #include "step/tape_state.hpp"
 
 #include <msstream/base/format.hpp>
+#include <msstream/ops/cast.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
@@ -49,21 +50,22 @@ std::vector<TapeState::LookupOfTable> TapeState::lookups_of(AnyTensor const& tab
 
 }  // namespace detail
 
-detail::Floats detail::AnyTape::gradient(detail::Floats const& tensor,
-                                         std::source_location issued_at) const {
-  auto const range = detail::MemoryRange::of(tensor.any());
+detail::AnyTensor detail::AnyTape::gradient(detail::AnyTensor const& tensor,
+                                            std::source_location issued_at) const {
+  auto const range = detail::MemoryRange::of(tensor);
   detail::GradientTerms terms(range);
   state_->gradients.for_each_overlap(
       range, [&](auto const& entry) { terms.add(entry.range, entry.value.value.sum()); });
   state_->row_gradients.for_each_overlap(range, [&](auto const& entry) {
     for (auto const& lookup : entry.value.value) {
       auto const rows = ops::detail::own_rows(lookup.part.rows, lookup.table[1], issued_at);
-      terms.add(entry.range, detail::dense_of(rows, lookup.table[0], issued_at));
+      auto const dense = detail::dense_of(rows, lookup.table[0], issued_at).any();
+      terms.add(entry.range, ops::detail::cast(dense, tensor.dtype(), issued_at));
     }
   });
   if (terms.empty()) {
     throw std::logic_error(fmt::format(
-        "no gradient for a tensor of shape {}: {}", tensor.shape(), why_no_gradient(tensor.any())));
+        "no gradient for a tensor of shape {}: {}", tensor.shape(), why_no_gradient(tensor)));
   }
   return terms.total(issued_at).reshaped(tensor.shape());
 }

@@ -83,13 +83,15 @@ struct TapeState {
     std::int64_t first_row;
     bool is_whole;  ///< whether the lookup was made in exactly the table's rows
   };
+  /// The backward of an operation with a result of float32, or of any floating-point type.
+  using PlayBack = std::variant<AnyTape::Backward, AnyTape::AnyBackward>;
   struct Node {
     std::string name;
     std::shared_ptr<std::string const> scope;  ///< the name scopes of the operation, or null
-    Floats output;
+    AnyTensor output;
     std::shared_ptr<StreamGroup> group;
     LookedUpTables looked_up;
-    AnyTape::Backward play_back;
+    PlayBack play_back;
     std::source_location issued_at;  ///< the source location of the operation
     std::size_t first_read;          ///< the index in `reads` of the first input that it noted
   };
@@ -97,9 +99,9 @@ struct TapeState {
   explicit TapeState(std::shared_ptr<DeviceState> of) : device(std::move(of)) {}
 
   void record(std::string_view name,
-              Floats output,
+              AnyTensor output,
               LookedUpTables looked_up,
-              AnyTape::Backward backward,
+              PlayBack backward,
               std::source_location issued_at);
   /// Searches a gradient for NaN and infinity, if the tape has a NonFiniteLocator.
   void search_gradient(AnyTensor const& gradient,
@@ -111,7 +113,7 @@ struct TapeState {
   /// Returns whether the table shares elements with the result of a recorded operation, which gets
   /// a dense gradient.
   [[nodiscard]] bool is_result(AnyTensor const& table) const {
-    return table.dtype() == DType::float32 && recorded.overlaps(MemoryRange::of(table));
+    return recorded.overlaps(MemoryRange::of(table));
   }
   /// Adds a row-sparse gradient of a table that wants one.
   void add_rows(AnyTensor const& table, ops::detail::TableGradient rows);

@@ -47,6 +47,13 @@ MSSTREAM_DTYPE(std::uint8_t, uint8)
 template <class T>
 concept Element = is_dtype<T>;
 
+/// A floating-point element type of half the precision of float.
+template <class T>
+concept HalfElement = std::same_as<T, float16> || std::same_as<T, bfloat16>;
+/// A floating-point element type.
+template <class T>
+concept RealElement = std::same_as<T, float> || HalfElement<T>;
+
 [[nodiscard]] constexpr std::size_t bytes_of(DType dtype) {
   switch (dtype) {
     case DType::float32:
@@ -154,8 +161,7 @@ constexpr float16 from_float<float16>(float value) {
 }
 
 /// Writes a float16 or bfloat16 number as a float. The caller must include `<ostream>`.
-template <class T>
-  requires(std::same_as<T, float16> || std::same_as<T, bfloat16>)
+template <HalfElement T>
 std::ostream& operator<<(std::ostream& out, T value) {
   return out << to_float(value);
 }

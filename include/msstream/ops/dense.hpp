@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
@@ -13,13 +14,13 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The implementation of dense(), compiled once for all runtimes.
+// The implementation of dense(), compiled once for all types and runtimes.
 
-[[nodiscard]] Floats dense(Floats const& input,
-                           Floats const& weight,
-                           Floats const& bias,
-                           Activation activation,
-                           std::source_location issued_at);
+[[nodiscard]] AnyTensor dense(AnyTensor const& input,
+                              AnyTensor const& weight,
+                              AnyTensor const& bias,
+                              Activation activation,
+                              std::source_location issued_at);
 
 }  // namespace detail
 
@@ -30,44 +31,46 @@ namespace detail {
 /// inputs, outputs], bias [layers, outputs] → [layers, batch, outputs], from input [layers, batch,
 /// inputs], or from one input [batch, inputs] for all layers. At most 65,535 layers.
 ///
-/// float32, in the device's MatmulPrecision. CUDA uses cuBLASLt with the bias and the activation in
-/// its epilogue; the host uses Eigen. Deterministic; asynchronous; capture-safe. Throws
-/// std::invalid_argument if the shapes do not fit.
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> dense(
-    Tensor<float, R> const& input,
-    Tensor<float, R> const& weight,
-    Tensor<float, R> const& bias,
-    Activation activation = Activation::none,
-    std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::dense(input, weight, bias, activation, issued_at));
+/// T is float32, in the device's MatmulPrecision, or float16 or bfloat16, with sums in float32 that
+/// are rounded once. CUDA uses cuBLASLt with the bias and the activation in its epilogue; the host
+/// uses Eigen. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if the
+/// shapes do not fit.
+template <RealElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> dense(Tensor<T, R> const& input,
+                                 Tensor<T, R> const& weight,
+                                 Tensor<T, R> const& bias,
+                                 Activation activation = Activation::none,
+                                 std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::dense(input.any(), weight.any(), bias.any(), activation, issued_at)};
 }
 
-template <Runtime R = DefaultRuntime>
+/// The gradients of dense(): that of the input in the input's type, and those of weight and bias in
+/// float32.
+template <Runtime R = DefaultRuntime, RealElement T = float>
 struct DenseGradients {
-  std::optional<Tensor<float, R>> input;
+  std::optional<Tensor<T, R>> input;
   Tensor<float, R> weight;
   Tensor<float, R> bias;
 };
 
 namespace detail {
 
-template <Runtime R>
-[[nodiscard]] DenseGradients<R> typed(DenseGradients<AnyRuntime> gradients) {
-  return {typed<R>(std::move(gradients.input)),
-          typed<R>(std::move(gradients.weight)),
-          typed<R>(std::move(gradients.bias))};
-}
+struct AnyDenseGradients {
+  std::optional<AnyTensor> input;
+  Floats weight;
+  Floats bias;
+};
 
-// The implementation of dense_gradient(), compiled once for all runtimes.
+// The implementation of dense_gradient(), compiled once for all types and runtimes.
 
-[[nodiscard]] DenseGradients<AnyRuntime> dense_gradient(Floats const& input,
-                                                        Floats const& weight,
-                                                        Floats const& output,
-                                                        Activation activation,
-                                                        Floats const& output_gradient,
-                                                        bool with_input_gradient,
-                                                        std::source_location issued_at);
+[[nodiscard]] AnyDenseGradients dense_gradient(AnyTensor const& input,
+                                               AnyTensor const& weight,
+                                               AnyTensor const& output,
+                                               Activation activation,
+                                               AnyTensor const& output_gradient,
+                                               bool with_input_gradient,
+                                               std::source_location issued_at);
 
 }  // namespace detail
 
@@ -76,17 +79,29 @@ template <Runtime R>
 /// long and the weights are few, the sum over the batch is computed in parts, in a workspace.
 /// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if the shapes do not
 /// fit.
-template <Runtime R>
-[[nodiscard]] DenseGradients<R> dense_gradient(
-    Tensor<float, R> const& input,
-    Tensor<float, R> const& weight,
-    Tensor<float, R> const& output,
+template <RealElement T, Runtime R>
+[[nodiscard]] DenseGradients<R, T> dense_gradient(
+    Tensor<T, R> const& input,
+    Tensor<T, R> const& weight,
+    Tensor<T, R> const& output,
     Activation activation,
-    Tensor<float, R> const& output_gradient,
+    Tensor<T, R> const& output_gradient,
     bool with_input_gradient,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::dense_gradient(
-      input, weight, output, activation, output_gradient, with_input_gradient, issued_at));
+  auto gradients = detail::dense_gradient(input.any(),
+                                          weight.any(),
+                                          output.any(),
+                                          activation,
+                                          output_gradient.any(),
+                                          with_input_gradient,
+                                          issued_at);
+  DenseGradients<R, T> result{{},
+                              detail::typed<R>(std::move(gradients.weight)),
+                              detail::typed<R>(std::move(gradients.bias))};
+  if (gradients.input) {
+    result.input.emplace(msstream::detail::OfKnownType(), *std::move(gradients.input));
+  }
+  return result;
 }
 
 }  // namespace msstream::ops

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/comm/communicator.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/normalize.hpp>
+#include <msstream/ops/precision.hpp>
 #include <msstream/ops/random.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/parameters.hpp>
@@ -54,6 +56,10 @@ struct DenseStackOptions {
   float dropout = 0.0F;
   /// For dropout: the generator, whose state is shared. Call its advance() once a step.
   std::optional<RandomGenerator<detail::AnyRuntime>> random = {};
+  /// The precision of the layers for an input of float32, which is converted to it, as the output
+  /// is to float32. An input of half precision decides for itself. Batch norm, trained activations
+  /// and dropout are computed in float32 in any case.
+  Precision precision = Precision::fp32;
   /// Whether the stack may use the weights of an earlier stack of its name in the same store.
   /// Copies of a stack share its weights too.
   bool shared = false;
@@ -90,7 +96,10 @@ class DenseStack {
              std::vector<std::int64_t> const& widths,
              DenseStackOptions const& options = {},
              std::source_location issued_at = std::source_location::current())
-      : name_(name), dropout_(options.dropout), random_(options.random) {
+      : name_(name),
+        dropout_(options.dropout),
+        random_(options.random),
+        precision_(options.precision) {
     detail::require_stack(parameters, name, options);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       bool const is_last = i + 1 == widths.size();
@@ -126,64 +135,38 @@ class DenseStack {
     parameters.note_stack(name);
   }
 
-  /// Returns the output of the last layer, [batch, outputs], for an input [batch, inputs]. The
-  /// result of a stack without layers is the input. `tape` is a GradientTape, or no_tape; with
-  /// no_tape nothing is dropped, and batch norm and Dice use the running statistics. Throws
-  /// std::invalid_argument, with the name of the stack, for an input of another shape:
+  /// Returns the output of the last layer, [batch, outputs], for an input [batch, inputs], in the
+  /// input's type. The result of a stack without layers is the input. `tape` is a GradientTape, or
+  /// no_tape; with no_tape nothing is dropped, and batch norm and Dice use the running statistics.
+  /// Throws std::invalid_argument, with the name of the stack, for an input of another shape:
   ///
   ///     auto const logits = stack(tape, features, {.mask = mask});
-  template <class Tape>
-  [[nodiscard]] Tensor<float, R> operator()(
+  template <class Tape, RealElement T>
+  [[nodiscard]] Tensor<T, R> operator()(
       Tape& tape,
-      Tensor<float, R> input,
+      Tensor<T, R> const& input,
       std::source_location issued_at = std::source_location::current()) const {
-    return (*this)(tape, std::move(input), StackRows<R>(), issued_at);
+    return (*this)(tape, input, StackRows<R>(), issued_at);
   }
-  template <class Tape>
-  [[nodiscard]] Tensor<float, R> operator()(
+  template <class Tape, RealElement T>
+  [[nodiscard]] Tensor<T, R> operator()(
       Tape& tape,
-      Tensor<float, R> input,
+      Tensor<T, R> const& input,
       StackRows<R> const& rows,
       std::source_location issued_at = std::source_location::current()) const {
-    if (!layers_.empty()) {
-      detail::require_stack_input(name_, input.shape(), layers_.front().weight.shape()[0]);
+    if (layers_.empty()) {
+      return input;
     }
-    ops::BatchNormOptions<R> const counting{.mask = rows.mask};
-    auto const ranks = ops::detail::ranks_of(rows.ranks);
-    ops::DropoutOptions const dropping{.rate = dropout_, .first_sample = rows.first_sample};
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      auto const& layer = layers_[i];
-      auto const* const fixed = std::get_if<ops::Activation>(&layer.activation);
-      auto const fused = fixed != nullptr && !layer.norm ? *fixed : ops::Activation::none;
-      input = ops::dense(tape, input, layer.weight, layer.bias, fused, issued_at);
-      if (layer.norm) {
-        auto const& norm = *layer.norm;
-        input = ops::detail::typed<R>(ops::detail::batch_norm(
-            tape, input, norm.weight, norm.bias, norm.running, counting, ranks, issued_at));
-        if (fixed != nullptr && *fixed == ops::Activation::relu) {
-          input = ops::relu(tape, input, issued_at);
-        }
-      }
-      if (auto const* const smooth = std::get_if<SmoothActivation>(&layer.activation)) {
-        input = applied(*smooth, tape, input, issued_at);
-      }
-      if (layer.slope) {
-        input = layer.dice
-                    ? ops::detail::typed<R>(ops::detail::dice(
-                          tape, input, *layer.slope, *layer.dice, counting, ranks, issued_at))
-                    : ops::prelu(tape, input, *layer.slope, issued_at);
-      }
-      if (random_ && dropout_ > 0.0F && i + 1 < layers_.size()) {
-        input = ops::detail::typed<R>(ops::detail::dropout(
-            tape,
-            input,
-            dropping,
-            *random_,
-            rows.use.empty() ? layer_name(i) : layer_name(i) + "/" + std::string(rows.use),
-            issued_at));
-      }
+    detail::require_stack_input(name_, input.shape(), layers_.front().weight.shape()[0]);
+    if constexpr (HalfElement<T>) {
+      return applied(tape, input, rows, issued_at);
+    } else {
+      return with_precision(precision_, [&](auto type) {
+        using Inside = typename decltype(type)::type;
+        auto const inside = ops::cast<Inside>(tape, input, issued_at);
+        return ops::cast<float>(tape, applied(tape, inside, rows, issued_at), issued_at);
+      });
     }
-    return input;
   }
 
  private:
@@ -201,11 +184,78 @@ class DenseStack {
     std::optional<ops::RunningStatistics<R>> dice = {};  ///< of TrainedActivation::dice
   };
 
+  template <class Tape, RealElement T>
+  [[nodiscard]] Tensor<T, R> applied(Tape& tape,
+                                     Tensor<T, R> input,
+                                     StackRows<R> const& rows,
+                                     std::source_location issued_at) const {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      auto const& layer = layers_[i];
+      auto const* const fixed = std::get_if<ops::Activation>(&layer.activation);
+      auto const fused = fixed != nullptr && !layer.norm ? *fixed : ops::Activation::none;
+      input = ops::dense(tape, input, layer.weight, layer.bias, fused, issued_at);
+      if (auto const* const smooth = std::get_if<SmoothActivation>(&layer.activation);
+          smooth != nullptr && !layer.norm) {
+        input = activated(*smooth, tape, input, issued_at);
+      }
+      if (needs_float32(i)) {
+        auto const wide = ops::cast<float>(tape, input, issued_at);
+        input = ops::cast<T>(tape, finished(tape, wide, i, rows, issued_at), issued_at);
+      }
+    }
+    return input;
+  }
+  /// Returns whether a layer has parts besides its product that are computed in float32 only.
+  [[nodiscard]] bool needs_float32(std::size_t layer) const {
+    return layers_[layer].norm || layers_[layer].slope || drops_behind(layer);
+  }
+  [[nodiscard]] bool drops_behind(std::size_t layer) const {
+    return random_ && dropout_ > 0.0F && layer + 1 < layers_.size();
+  }
+  /// Applies what follows the product of a layer for which needs_float32() holds.
   template <class Tape>
-  [[nodiscard]] static Tensor<float, R> applied(SmoothActivation activation,
-                                                Tape& tape,
-                                                Tensor<float, R> const& input,
-                                                std::source_location issued_at) {
+  [[nodiscard]] Tensor<float, R> finished(Tape& tape,
+                                          Tensor<float, R> input,
+                                          std::size_t i,
+                                          StackRows<R> const& rows,
+                                          std::source_location issued_at) const {
+    auto const& layer = layers_[i];
+    ops::BatchNormOptions<R> const counting{.mask = rows.mask};
+    auto const ranks = ops::detail::ranks_of(rows.ranks);
+    if (layer.norm) {
+      auto const& norm = *layer.norm;
+      input = ops::detail::typed<R>(ops::detail::batch_norm(
+          tape, input, norm.weight, norm.bias, norm.running, counting, ranks, issued_at));
+      auto const* const fixed = std::get_if<ops::Activation>(&layer.activation);
+      if (fixed != nullptr && *fixed == ops::Activation::relu) {
+        input = ops::relu(tape, input, issued_at);
+      }
+      if (auto const* const smooth = std::get_if<SmoothActivation>(&layer.activation)) {
+        input = activated(*smooth, tape, input, issued_at);
+      }
+    }
+    if (layer.slope) {
+      input = layer.dice ? ops::detail::typed<R>(ops::detail::dice(
+                               tape, input, *layer.slope, *layer.dice, counting, ranks, issued_at))
+                         : ops::prelu(tape, input, *layer.slope, issued_at);
+    }
+    if (drops_behind(i)) {
+      ops::DropoutOptions const dropping{.rate = dropout_, .first_sample = rows.first_sample};
+      input = ops::detail::typed<R>(ops::detail::dropout(
+          tape,
+          input,
+          dropping,
+          *random_,
+          rows.use.empty() ? layer_name(i) : layer_name(i) + "/" + std::string(rows.use),
+          issued_at));
+    }
+    return input;
+  }
+  template <class Tape, RealElement T>
+  [[nodiscard]] static Tensor<T, R> activated(SmoothActivation activation,
+                                              Tape& tape,
+                                              Tensor<T, R> const& input,
+                                              std::source_location issued_at) {
     switch (activation) {
       case SmoothActivation::gelu:
         return ops::gelu(tape, input, issued_at);
@@ -225,6 +275,7 @@ class DenseStack {
   std::string name_;
   float dropout_;
   std::optional<RandomGenerator<detail::AnyRuntime>> random_;
+  Precision precision_;
   std::vector<Layer> layers_;
 };
 

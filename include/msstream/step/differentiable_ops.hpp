@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <msstream/ops/choices.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/elementwise.hpp>
@@ -13,6 +12,7 @@
 #include <msstream/step/differentiable/layers.hpp>
 #include <msstream/step/differentiable/loss.hpp>
 #include <msstream/step/differentiable/matrix.hpp>
+#include <msstream/step/differentiable/mixed.hpp>
 #include <msstream/step/differentiable/reduce.hpp>
 #include <msstream/step/differentiable/rows.hpp>
 #include <msstream/step/differentiable/segment.hpp>
@@ -29,15 +29,9 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The implementations of the differentiable operations of this header, from dense() to
+// The implementations of the differentiable operations of this header, from concat() to
 // mean(), compiled once for all runtimes.
 
-[[nodiscard]] Floats dense(AnyTape& tape,
-                           Floats const& input,
-                           Floats const& weight,
-                           Floats const& bias,
-                           Activation activation,
-                           std::source_location issued_at);
 [[nodiscard]] Floats concat(AnyTape& tape,
                             std::vector<Floats> blocks,
                             std::source_location issued_at);
@@ -52,10 +46,6 @@ namespace detail {
 
 // The forms for NoTape, which are the operations without a tape.
 
-template <class... Args>
-[[nodiscard]] Floats dense(NoTape, Args const&... args) {
-  return dense(args...);
-}
 [[nodiscard]] inline Floats concat(NoTape,
                                    std::vector<Floats> const& blocks,
                                    std::source_location issued_at) {
@@ -82,17 +72,6 @@ template <class... Args>
 }
 
 }  // namespace detail
-
-template <Runtime R, TapeOf<R> Tape>
-[[nodiscard]] Tensor<float, R> dense(
-    Tape& tape,
-    Tensor<float, R> const& input,
-    Tensor<float, R> const& weight,
-    Tensor<float, R> const& bias,
-    Activation activation = Activation::none,
-    std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::dense(tape, input, weight, bias, activation, issued_at));
-}
 
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> concat(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/bags.hpp>
 #include <msstream/ops/choices.hpp>
@@ -9,6 +10,7 @@
 #include <msstream/stream/stream_scope.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -72,6 +74,8 @@ class GradientTape<detail::AnyRuntime> {
  public:
   using Gradient = detail::Floats;
   using Backward = std::function<void(GradientTape&, Gradient const& output_gradient)>;
+  /// The backward of an operation whose result is float32, float16 or bfloat16, as is its gradient.
+  using AnyBackward = std::function<void(GradientTape&, detail::AnyTensor const& output_gradient)>;
 
   GradientTape(GradientTape const&) = delete;
   GradientTape& operator=(GradientTape const&) = delete;
@@ -135,6 +139,10 @@ class GradientTape<detail::AnyRuntime> {
               detail::Floats output,
               Backward backward,
               std::source_location issued_at);
+  void record_any(std::string_view name,
+                  detail::AnyTensor output,
+                  AnyBackward backward,
+                  std::source_location issued_at);
   void record_lookup(std::string_view name,
                      detail::AnyTensor const& table,
                      detail::Floats output,
@@ -155,17 +163,23 @@ class GradientTape<detail::AnyRuntime> {
   void record_lookup(std::string_view name,
                      ops::EmbeddingTables<detail::AnyRuntime> const& tables,
                      ops::TableBags<detail::AnyRuntime> const* bags,
-                     detail::Floats output,
-                     Backward backward,
+                     detail::AnyTensor output,
+                     AnyBackward backward,
                      std::source_location issued_at);
   void without_gradient(detail::AnyTensor const& tensor);
   [[nodiscard]] bool wants_gradient(detail::AnyTensor const& tensor) const;
   /// Returns whether the tensor shares elements with the result of a recorded operation.
   [[nodiscard]] bool is_result(detail::AnyTensor const& tensor) const;
   void backward(detail::Floats const& loss, std::source_location issued_at);
-  void add_gradient(detail::Floats const& tensor,
-                    Gradient gradient,
+  /// Adds a gradient, which has the tensor's type.
+  void add_gradient(detail::AnyTensor const& tensor,
+                    detail::AnyTensor gradient,
                     std::source_location issued_at);
+  void add_gradient(detail::Floats const& tensor,
+                    Gradient const& gradient,
+                    std::source_location issued_at) {
+    add_gradient(tensor.any(), gradient.any(), issued_at);
+  }
   void add_row_gradient(detail::AnyTensor const& table,
                         ops::RowGradients<detail::AnyRuntime> gradient,
                         std::source_location issued_at);
@@ -174,7 +188,8 @@ class GradientTape<detail::AnyRuntime> {
   [[nodiscard]] bool take_pooled_gradient(detail::AnyTensor const& table,
                                           detail::Floats const& gradient) const;
   [[nodiscard]] bool take_pooled_gradient(ops::EmbeddingTables<detail::AnyRuntime> const& tables,
-                                          detail::Floats const& gradient) const;
+                                          detail::AnyTensor const& gradient,
+                                          std::source_location issued_at) const;
   /// Adds the gradient of one table among those of many.
   void add_table_part(detail::AnyTensor const& table,
                       ops::detail::TablePart gradient,
@@ -184,8 +199,12 @@ class GradientTape<detail::AnyRuntime> {
                                                          std::int64_t rows,
                                                          ops::Pooling pooling,
                                                          std::source_location issued_at);
+  [[nodiscard]] detail::AnyTensor gradient(detail::AnyTensor const& tensor,
+                                           std::source_location issued_at) const;
   [[nodiscard]] Gradient gradient(detail::Floats const& tensor,
-                                  std::source_location issued_at) const;
+                                  std::source_location issued_at) const {
+    return {detail::OfKnownType(), gradient(tensor.any(), issued_at)};
+  }
   [[nodiscard]] bool has_gradient(detail::AnyTensor const& tensor) const;
   [[nodiscard]] bool has_dense_gradient(detail::AnyTensor const& tensor) const;
   [[nodiscard]] std::string why_no_gradient(detail::AnyTensor const& tensor) const;
@@ -245,6 +264,21 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
               std::source_location issued_at = std::source_location::current()) {
     Body::record(name, std::move(output), untyped(std::move(backward)), issued_at);
   }
+  /// Records an operation with a result of half precision. The gradient of the result has its type.
+  template <HalfElement T, class HalfBackward>
+    requires std::invocable < HalfBackward&, GradientTape&, Tensor<T, R>
+  const& > void record(std::string_view name,
+                       Tensor<T, R> const& output,
+                       HalfBackward backward,
+                       std::source_location issued_at = std::source_location::current()) {
+    Body::record_any(
+        name,
+        output.any(),
+        [backward = std::move(backward)](Body& tape, detail::AnyTensor const& gradient) mutable {
+          backward(static_cast<GradientTape&>(tape), Tensor<T, R>(detail::OfKnownType(), gradient));
+        },
+        issued_at);
+  }
   /// Records a lookup in `table` with result `output`, whose backward calls add_row_gradient(). The
   /// tape knows the table even if the loss does not depend on `output`: see
   /// for_each_unreached_table().
@@ -287,7 +321,14 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
   void add_gradient(Tensor<float, R> const& tensor,
                     Gradient gradient,
                     std::source_location issued_at = std::source_location::current()) {
-    Body::add_gradient(tensor, std::move(gradient), issued_at);
+    Body::add_gradient(tensor, gradient, issued_at);
+  }
+  /// Adds the gradient of a tensor of half precision, which is of the tensor's type.
+  template <HalfElement T>
+  void add_gradient(Tensor<T, R> const& tensor,
+                    Tensor<T, R> const& gradient,
+                    std::source_location issued_at = std::source_location::current()) {
+    Body::add_gradient(tensor.any(), gradient.any(), issued_at);
   }
   /// Adds a row-sparse gradient to the gradient of `table`, which may be a view, or a recorded
   /// result; called by backward functions of lookups. Throws std::logic_error if a recorded result
@@ -311,14 +352,15 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
     return ops::detail::typed<R>(Body::unique_rows(bags, rows, pooling, issued_at));
   }
 
-  /// Returns the gradient of a tensor after backward(), in the tensor's shape, including the
-  /// gradients of all views of its elements. Elements that the loss does not depend on have 0. Also
-  /// works for tables, for which row_gradients() needs less memory. Throws std::logic_error if the
-  /// loss depends on no element.
-  [[nodiscard]] Gradient gradient(
-      Tensor<float, R> const& tensor,
+  /// Returns the gradient of a tensor after backward(), in the tensor's shape and type, including
+  /// the gradients of all views of its elements. Elements that the loss does not depend on have 0.
+  /// Also works for tables, for which row_gradients() needs less memory. Throws std::logic_error if
+  /// the loss depends on no element.
+  template <RealElement T>
+  [[nodiscard]] Tensor<T, R> gradient(
+      Tensor<T, R> const& tensor,
       std::source_location issued_at = std::source_location::current()) const {
-    return detail::typed<R>(Body::gradient(tensor, issued_at));
+    return {detail::OfKnownType(), Body::gradient(tensor.any(), issued_at)};
   }
   using Body::has_gradient;
   /// Returns whether backward() gave any element of the tensor a gradient.

@@ -22,4 +22,16 @@ template <class Tape, class R>
 concept TapeOf =
     std::derived_from<Tape, GradientTape<R>> || std::same_as<std::remove_const_t<Tape>, NoTape>;
 
+namespace ops::detail {
+
+/// Returns the tape, or null for NoTape, for operations that are compiled once.
+[[nodiscard]] inline AnyTape* tape_or_null(AnyTape& tape) noexcept {
+  return &tape;
+}
+[[nodiscard]] inline AnyTape* tape_or_null(NoTape /*tape*/) noexcept {
+  return nullptr;
+}
+
+}  // namespace ops::detail
+
 }  // namespace msstream

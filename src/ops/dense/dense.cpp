@@ -2,11 +2,13 @@
 #include "dense/dense.hpp"
 
 #include "ops/common/workspace.hpp"
+#include "ops/elementwise/any_elementwise.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
+#include <msstream/ops/cast.hpp>
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/dense.hpp>
-#include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -52,20 +54,22 @@ struct DenseSizes {
 
 /// Returns the gradient of the input of one or more dense layers. If all layers share one input,
 /// the result is the sum of the layers' gradients; otherwise it has one gradient per layer.
-[[nodiscard]] Floats dense_input_gradient(DenseSizes const& sizes,
-                                          Floats const& weight,
-                                          Floats const& gradient,
-                                          std::source_location issued_at) {
-  Floats each(weight.device(),
-              sizes.stacked ? Shape{sizes.layers, sizes.batch, sizes.inputs}
-                            : Shape{sizes.batch, sizes.inputs});
+[[nodiscard]] AnyTensor dense_input_gradient(DenseSizes const& sizes,
+                                             AnyTensor const& weight,
+                                             AnyTensor const& gradient,
+                                             std::source_location issued_at) {
+  AnyTensor const each(weight.device(),
+                       gradient.dtype(),
+                       sizes.stacked ? Shape{sizes.layers, sizes.batch, sizes.inputs}
+                                     : Shape{sizes.batch, sizes.inputs});
   kernels::DenseInputGradientArgs const args{.output_gradient = gradient.data(),
                                              .weight = weight.data(),
                                              .input_gradient = each.data(),
                                              .batch = sizes.batch,
                                              .inputs = sizes.inputs,
                                              .outputs = sizes.outputs,
-                                             .layers = sizes.layers};
+                                             .layers = sizes.layers,
+                                             .dtype = gradient.dtype()};
   issue(
       "dense_input_gradient",
       reads(gradient, weight),
@@ -73,12 +77,16 @@ struct DenseSizes {
       [args](auto stream) { kernels::dense_input_gradient(stream, args); },
       {},
       issued_at);
-  return sizes.shared_input ? sum(each, 0, {}, issued_at) : each;
+  if (!sizes.shared_input) {
+    return each;
+  }
+  auto const floats = cast(each, DType::float32, issued_at);
+  return cast(sum(Floats(floats), 0, {}, issued_at).any(), gradient.dtype(), issued_at);
 }
 
 void dense_weight_gradient(DenseSizes const& sizes,
-                           Floats const& input,
-                           Floats const& gradient,
+                           AnyTensor const& input,
+                           AnyTensor const& gradient,
                            Floats const& weight_gradient,
                            Floats const& bias_gradient,
                            std::source_location issued_at) {
@@ -90,7 +98,8 @@ void dense_weight_gradient(DenseSizes const& sizes,
                                         .inputs = sizes.inputs,
                                         .outputs = sizes.outputs,
                                         .layers = sizes.layers,
-                                        .shared_input = sizes.shared_input};
+                                        .shared_input = sizes.shared_input,
+                                        .dtype = gradient.dtype()};
   auto const& device = input.device();
   Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
                               return kernels::dense_weight_gradient_workspace_bytes(stream, args);
@@ -107,11 +116,11 @@ void dense_weight_gradient(DenseSizes const& sizes,
 
 }  // namespace
 
-Floats dense(Floats const& input,
-             Floats const& weight,
-             Floats const& bias,
-             Activation activation,
-             std::source_location issued_at) {
+AnyTensor dense(AnyTensor const& input,
+                AnyTensor const& weight,
+                AnyTensor const& bias,
+                Activation activation,
+                std::source_location issued_at) {
   auto const sizes = DenseSizes::of(input.shape(), weight.shape());
   require(sizes && bias.count() == sizes->layers * sizes->outputs,
           "dense: input {}, weight {}, bias {}; expected [batch, inputs], [inputs, outputs], "
@@ -119,7 +128,13 @@ Floats dense(Floats const& input,
           input.shape(),
           weight.shape(),
           bias.shape());
-  Floats output(input.device(), sizes->output());
+  auto const dtype = input.dtype();
+  require(weight.dtype() == dtype && bias.dtype() == dtype,
+          "dense: input of {}, weight of {}, bias of {}; expected one type",
+          name_of(dtype),
+          name_of(weight.dtype()),
+          name_of(bias.dtype()));
+  AnyTensor const output(input.device(), dtype, sizes->output());
   kernels::DenseArgs const args{.input = input.data(),
                                 .weight = weight.data(),
                                 .bias = bias.data(),
@@ -129,7 +144,8 @@ Floats dense(Floats const& input,
                                 .outputs = sizes->outputs,
                                 .activation = activation,
                                 .layers = sizes->layers,
-                                .shared_input = sizes->shared_input};
+                                .shared_input = sizes->shared_input,
+                                .dtype = dtype};
   issue(
       "dense",
       reads(input, weight, bias),
@@ -140,13 +156,13 @@ Floats dense(Floats const& input,
   return output;
 }
 
-DenseGradients<AnyRuntime> dense_gradient(Floats const& input,
-                                          Floats const& weight,
-                                          Floats const& output,
-                                          Activation activation,
-                                          Floats const& output_gradient,
-                                          bool with_input_gradient,
-                                          std::source_location issued_at) {
+AnyDenseGradients dense_gradient(AnyTensor const& input,
+                                 AnyTensor const& weight,
+                                 AnyTensor const& output,
+                                 Activation activation,
+                                 AnyTensor const& output_gradient,
+                                 bool with_input_gradient,
+                                 std::source_location issued_at) {
   auto const& device = input.device();
   auto const sizes = DenseSizes::of(input.shape(), weight.shape());
   require(sizes && output.shape() == sizes->output() && output_gradient.shape() == sizes->output(),
@@ -155,12 +171,22 @@ DenseGradients<AnyRuntime> dense_gradient(Floats const& input,
           weight.shape(),
           output.shape(),
           output_gradient.shape());
+  auto const dtype = input.dtype();
+  require(
+      weight.dtype() == dtype && output.dtype() == dtype && output_gradient.dtype() == dtype,
+      "dense_gradient: input of {}, weight of {}, output of {}, output gradient of {}; expected "
+      "one type",
+      name_of(dtype),
+      name_of(weight.dtype()),
+      name_of(output.dtype()),
+      name_of(output_gradient.dtype()));
 
-  Floats gradient = output_gradient;
-  if (activation == Activation::relu) {
-    gradient = relu_gradient(output, output_gradient, issued_at);
-  }
-  DenseGradients<AnyRuntime> gradients{{}, {device, weight.shape()}, {device, sizes->bias()}};
+  auto const gradient =
+      activation == Activation::relu
+          ? unary_gradient(
+                "relu_gradient", kernels::UnaryFunction::relu, output, output_gradient, issued_at)
+          : output_gradient;
+  AnyDenseGradients gradients{{}, {device, weight.shape()}, {device, sizes->bias()}};
   if (with_input_gradient) {
     gradients.input = dense_input_gradient(*sizes, weight, gradient, issued_at);
   }

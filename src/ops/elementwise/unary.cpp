@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elementwise/unary.hpp"
 
+#include "ops/elementwise/any_elementwise.hpp"
+
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/activation.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -11,17 +14,15 @@
 #include <source_location>
 
 namespace msstream::ops::detail {
-namespace {
-
-[[nodiscard]] Floats unary(char const* operation,
-                           kernels::UnaryFunction function,
-                           Floats const& input,
-                           std::source_location issued_at,
-                           float parameter = 0.0F,
-                           float limit = 0.0F) {
-  Floats output(input.device(), input.shape());
+AnyTensor unary(char const* operation,
+                kernels::UnaryFunction function,
+                AnyTensor const& input,
+                std::source_location issued_at,
+                float parameter,
+                float limit) {
+  AnyTensor const output(input.device(), input.dtype(), input.shape());
   kernels::UnaryArgs const args{
-      function, parameter, input.data(), output.data(), input.count(), limit};
+      function, parameter, input.data(), output.data(), input.count(), limit, input.dtype()};
   issue(
       operation,
       reads(input),
@@ -32,26 +33,32 @@ namespace {
   return output;
 }
 
-[[nodiscard]] Floats unary_gradient(char const* operation,
-                                    kernels::UnaryFunction function,
-                                    Floats const& saved,
-                                    Floats const& output_gradient,
-                                    std::source_location issued_at,
-                                    float parameter = 0.0F,
-                                    float limit = 0.0F) {
+AnyTensor unary_gradient(char const* operation,
+                         kernels::UnaryFunction function,
+                         AnyTensor const& saved,
+                         AnyTensor const& output_gradient,
+                         std::source_location issued_at,
+                         float parameter,
+                         float limit) {
   require(saved.shape() == output_gradient.shape(),
           "{}: {} and {}",
           operation,
           saved.shape(),
           output_gradient.shape());
-  Floats gradient(saved.device(), saved.shape());
+  require(saved.dtype() == output_gradient.dtype(),
+          "{}: tensors of {} and {}",
+          operation,
+          name_of(saved.dtype()),
+          name_of(output_gradient.dtype()));
+  AnyTensor const gradient(saved.device(), saved.dtype(), saved.shape());
   kernels::UnaryGradientArgs const args{function,
                                         parameter,
                                         saved.data(),
                                         output_gradient.data(),
                                         gradient.data(),
                                         saved.count(),
-                                        limit};
+                                        limit,
+                                        saved.dtype()};
   issue(
       operation,
       reads(saved, output_gradient),
@@ -60,6 +67,31 @@ namespace {
       {},
       issued_at);
   return gradient;
+}
+
+namespace {
+
+[[nodiscard]] Floats unary(char const* operation,
+                           kernels::UnaryFunction function,
+                           Floats const& input,
+                           std::source_location issued_at,
+                           float parameter = 0.0F,
+                           float limit = 0.0F) {
+  return {msstream::detail::OfKnownType(),
+          detail::unary(operation, function, input.any(), issued_at, parameter, limit)};
+}
+
+[[nodiscard]] Floats unary_gradient(char const* operation,
+                                    kernels::UnaryFunction function,
+                                    Floats const& saved,
+                                    Floats const& output_gradient,
+                                    std::source_location issued_at,
+                                    float parameter = 0.0F,
+                                    float limit = 0.0F) {
+  return {
+      msstream::detail::OfKnownType(),
+      detail::unary_gradient(
+          operation, function, saved.any(), output_gradient.any(), issued_at, parameter, limit)};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "step/differentiable/refuse_result.hpp"
 
 #include <msstream/base/dtype.hpp>
+#include <msstream/ops/cast.hpp>
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/step/differentiable/embedding.hpp>
@@ -18,11 +19,12 @@
 
 namespace msstream::ops::detail {
 
-Floats embedding_lookup(AnyTape& tape,
-                        EmbeddingTables<AnyRuntime> const& tables,
-                        TableBags<AnyRuntime> const& bags,
-                        TablesLookupOptions<AnyRuntime> options,
-                        std::source_location issued_at) {
+AnyTensor embedding_lookup(AnyTape& tape,
+                           DType output,
+                           EmbeddingTables<AnyRuntime> const& tables,
+                           TableBags<AnyRuntime> const& bags,
+                           TablesLookupOptions<AnyRuntime> options,
+                           std::source_location issued_at) {
   constexpr char const* kName = "embedding_tables_lookup";
   require_bags(kName, tables, bags);
   bool moves_tables = false;
@@ -39,21 +41,21 @@ Floats embedding_lookup(AnyTape& tape,
   if (moves_tables && !options.argmax && needs_argmax(tables, bags)) {
     options.argmax.emplace(tables.device(), tables.argmax_shape(bags.batch));
   }
-  Floats const pooled(msstream::detail::OfKnownType(),
-                      embedding_lookup(DType::float32, tables, bags, options, issued_at));
+  auto const pooled = embedding_lookup(output, tables, bags, options, issued_at);
   if (!moves_tables && !moves_weights) {
     return pooled;
   }
   auto play_back = [tables, bags, moves_tables, moves_weights, argmax = options.argmax, issued_at](
-                       AnyTape& playing, Floats const& gradient) {
+                       AnyTape& playing, AnyTensor const& gradient) {
     if (moves_weights) {
+      Floats const floats(cast(gradient, DType::float32, issued_at));
       playing.add_gradient(*bags.weights,
-                           embedding_tables_weight_gradient(tables, bags, gradient, issued_at),
+                           embedding_tables_weight_gradient(tables, bags, floats, issued_at),
                            issued_at);
     }
-    if (moves_tables && !playing.take_pooled_gradient(tables, gradient)) {
+    if (moves_tables && !playing.take_pooled_gradient(tables, gradient, issued_at)) {
       auto const all = std::make_shared<TablesRowGradients<AnyRuntime> const>(
-          embedding_tables_gradient(tables, bags, gradient.any(), argmax, issued_at));
+          embedding_tables_gradient(tables, bags, gradient, argmax, issued_at));
       for (std::int64_t t = 0; t < tables.tables(); ++t) {
         playing.add_table_part(
             weights_of(tables.table(t)),
@@ -71,7 +73,7 @@ Floats embedding_lookup(AnyTape& tape,
   if (moves_tables) {
     tape.record_lookup(kName, tables, &bags, pooled, std::move(play_back), issued_at);
   } else {
-    tape.record(kName, pooled, std::move(play_back), issued_at);
+    tape.record_any(kName, pooled, std::move(play_back), issued_at);
   }
   return pooled;
 }

@@ -2,8 +2,6 @@
 #include "step/recorded.hpp"
 
 #include <msstream/ops/arithmetic.hpp>
-#include <msstream/ops/choices.hpp>
-#include <msstream/ops/dense.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/step/differentiable_ops.hpp>
@@ -18,36 +16,6 @@
 #include <vector>
 
 namespace msstream::ops::detail {
-
-Floats dense(AnyTape& tape,
-             Floats const& input,
-             Floats const& weight,
-             Floats const& bias,
-             Activation activation,
-             std::source_location issued_at) {
-  auto output = dense(input, weight, bias, activation, issued_at);
-  tape.note_inputs(input, weight, bias);
-  tape.record(
-      "dense",
-      output,
-      [input, weight, bias, output, activation, issued_at](AnyTape& playing,
-                                                           Floats const& gradient) {
-        auto const gradients = dense_gradient(input,
-                                              weight,
-                                              output,
-                                              activation,
-                                              gradient,
-                                              playing.wants_gradient(input.any()),
-                                              issued_at);
-        if (gradients.input) {
-          playing.add_gradient(input, *gradients.input, issued_at);
-        }
-        playing.add_gradient(weight, gradients.weight, issued_at);
-        playing.add_gradient(bias, gradients.bias, issued_at);
-      },
-      issued_at);
-  return output;
-}
 
 Floats concat(AnyTape& tape, std::vector<Floats> blocks, std::source_location issued_at) {
   auto packed = concat(blocks, issued_at);

@@ -347,7 +347,7 @@ void GradientBuckets::put_on_tape(std::optional<Gradients> const& before) {
           before ? ops::detail::add(std::vector{before->dense[number], *part.reduced}, issued_at_)
                  : *part.reduced;
       state.gradients.emplace(MemoryRange::of(part.parameter.any()),
-                              {part.parameter.block(), GradientSum(reduced, issued_at_)});
+                              {part.parameter.block(), GradientSum(reduced.any(), issued_at_)});
       ++number;
     }
   }

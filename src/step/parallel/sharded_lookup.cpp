@@ -55,7 +55,8 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
     waiting_->played_back.push_back(is_played_back);
   }
   auto play_back = [self = shared_from_this(), ids, argmax, is_played_back, issued_at](
-                       AnyTape& playing, Floats const& gradient) {
+                       AnyTape& playing, AnyTensor const& pooled_gradient) {
+    Floats const gradient(OfKnownType(), pooled_gradient);
     *is_played_back = true;
     ++*ids->backwards;
     ++*self->backwards_;
@@ -72,9 +73,10 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
     tape->note_input(part.weights);
   }
   if (all_) {
-    tape->record_lookup("sharded_lookup", *all_, nullptr, pooled, std::move(play_back), issued_at);
+    tape->record_lookup(
+        "sharded_lookup", *all_, nullptr, pooled.any(), std::move(play_back), issued_at);
   } else {
-    tape->record("sharded_lookup", pooled, std::move(play_back), issued_at);
+    tape->record_any("sharded_lookup", pooled.any(), std::move(play_back), issued_at);
   }
   return pooled;
 }

@@ -24,11 +24,12 @@ namespace detail {
                                       AnyBags const& bags,
                                       LookupOptions<AnyRuntime> options,
                                       std::source_location issued_at);
-[[nodiscard]] Floats embedding_lookup(AnyTape& tape,
-                                      EmbeddingTables<AnyRuntime> const& tables,
-                                      TableBags<AnyRuntime> const& bags,
-                                      TablesLookupOptions<AnyRuntime> options,
-                                      std::source_location issued_at);
+[[nodiscard]] AnyTensor embedding_lookup(AnyTape& tape,
+                                         DType output,
+                                         EmbeddingTables<AnyRuntime> const& tables,
+                                         TableBags<AnyRuntime> const& bags,
+                                         TablesLookupOptions<AnyRuntime> options,
+                                         std::source_location issued_at);
 
 // The forms for NoTape, which are the operations without a tape.
 
@@ -40,13 +41,13 @@ namespace detail {
   return Floats(msstream::detail::OfKnownType(),
                 embedding_lookup(DType::float32, table, bags, options, issued_at));
 }
-[[nodiscard]] inline Floats embedding_lookup(NoTape,
-                                             EmbeddingTables<AnyRuntime> const& tables,
-                                             TableBags<AnyRuntime> const& bags,
-                                             TablesLookupOptions<AnyRuntime> const& options,
-                                             std::source_location issued_at) {
-  return Floats(msstream::detail::OfKnownType(),
-                embedding_lookup(DType::float32, tables, bags, options, issued_at));
+[[nodiscard]] inline AnyTensor embedding_lookup(NoTape,
+                                                DType output,
+                                                EmbeddingTables<AnyRuntime> const& tables,
+                                                TableBags<AnyRuntime> const& bags,
+                                                TablesLookupOptions<AnyRuntime> const& options,
+                                                std::source_location issued_at) {
+  return embedding_lookup(output, tables, bags, options, issued_at);
 }
 
 }  // namespace detail
@@ -90,21 +91,22 @@ template <Element T, Runtime R, TapeOf<R> Tape>
       .reshaped({rows.bags() / tables.tables(), tables.tables() * tables.weights().shape()[1]});
 }
 
-/// Pools rows of many tables in one launch, as embedding_lookup() without a tape does; the tape
-/// records one operation, whose backward computes the gradients of all tables together, those of
-/// Pooling::max included. The gradient of each table is row-sparse: see
-/// GradientTape::row_gradients(). Optimizer::step() applies such gradients where they are;
-/// functions that return the gradient of one table copy its rows. If any table has Pooling::sum,
-/// the bags' weights have a gradient, unless they are excluded; it is 0 in tables of other
-/// poolings.
-template <Runtime R, TapeOf<R> Tape>
-[[nodiscard]] Tensor<float, R> embedding_lookup(
+/// Pools rows of many tables in one launch, as embedding_lookup() without a tape does, to rows of
+/// Out: float32, float16 or bfloat16. The gradient of the result has its type. The tape records one
+/// operation, whose backward computes the gradients of all tables together, those of Pooling::max
+/// included. The gradient of each table is row-sparse: see GradientTape::row_gradients().
+/// Optimizer::step() applies such gradients where they are; functions that return the gradient of
+/// one table copy its rows. If any table has Pooling::sum, the bags' weights have a gradient,
+/// unless they are excluded; it is 0 in tables of other poolings.
+template <RealElement Out = float, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<Out, R> embedding_lookup(
     Tape& tape,
     EmbeddingTables<R> const& tables,
     TableBags<R> const& bags,
     TablesLookupOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::embedding_lookup(tape, tables, bags, options, issued_at));
+  return {msstream::detail::OfKnownType(),
+          detail::embedding_lookup(tape, dtype_of<Out>, tables, bags, options, issued_at)};
 }
 
 /// Returns input.rows(begin, end). The tape records nothing, because the gradient of a view is

@@ -71,14 +71,6 @@ namespace detail {
                                          LossOptions<AnyRuntime> const& options,
                                          std::source_location issued_at);
 
-/// Returns the address of a tape, or null for NoTape.
-[[nodiscard]] inline AnyTape* tape_or_null(AnyTape& tape) noexcept {
-  return &tape;
-}
-[[nodiscard]] inline AnyTape* tape_or_null(NoTape) noexcept {
-  return nullptr;
-}
-
 // The forms for NoTape, which are the operations without a tape.
 
 [[nodiscard]] inline Floats bce_with_logits(NoTape,

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dlrm_shape.hpp"
+
+#include <msstream/msstream.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace train_dlrm {
+
+/// A batch on the device.
+template <ms::Runtime R>
+struct DeviceBatch {
+  ms::Tensor<float, R> numbers;     ///< [batch, 13]
+  ms::Tensor<std::int64_t, R> ids;  ///< [batch * DlrmShape::ids()]: field by field [batch, hotness]
+  ms::Tensor<float, R> labels;      ///< [batch, 1]
+};
+
+/// A deep learning recommendation model: dense layers on the numbers, pooled rows of a table for
+/// each field, an interaction of both, and dense layers that give the logit of a click.
+///
+///     bottom: 13 → 512 → 256 → dimension      x = [bottom | pooled rows of 26 tables]
+///     cross:  x ← x₀ ⊙ (x U V + b) + x, three times (DCN-v2)
+///     dot:    bottom, and the products of every two of the 27 vectors (DLRM, Naumov et al. 2019)
+///     top:    1024 → 1024 → 512 → 256 → 1
+///
+/// T is the type of everything between the layers. Weights and logits are float32.
+template <ms::Runtime R, ms::RealElement T>
+class DlrmModel {
+ public:
+  using Values = ms::Tensor<T, R>;
+  using Batch = DeviceBatch<R>;
+
+  DlrmModel(ms::Device<R> const& device, DlrmShape const& shape)
+      : shape_(shape),
+        parameters_(device, {.seed = shape.seed}),
+        tables_(device, make_tables(parameters_, shape)),
+        bottom_(parameters_,
+                "bottom",
+                kNumbers,
+                with(shape.bottom, shape.dimension),
+                {.last = ms::ops::Activation::relu}),
+        top_(parameters_, "top", top_inputs(shape), shape.top) {
+    if (shape.interaction == Interaction::cross) {
+      cross_.emplace(
+          parameters_,
+          "cross",
+          inputs_of_cross(shape),
+          ms::CrossNetworkOptions{.layers = shape.cross_layers, .rank = shape.cross_rank});
+    }
+  }
+
+  /// Returns the logits of clicks, [batch, 1].
+  template <class Tape>
+  [[nodiscard]] ms::Tensor<float, R> logits(Tape& tape,
+                                            ms::StreamPool<R>& pool,
+                                            Batch const& batch) const {
+    auto const samples = batch.numbers.shape()[0];
+    auto const bottom = [&] {
+      ms::StreamScope<R> const side(pool[pool.groups() - 1], {.include_grad = true});
+      ms::NameScope const named("bottom");
+      return bottom_(tape, ms::ops::cast<T>(tape, batch.numbers));
+    }();
+    auto const pooled = [&] {
+      ms::NameScope const named("tables");
+      return ms::ops::embedding_lookup<T>(tape, tables_, {batch.ids, samples});
+    }();
+    auto const joined = interact(tape, bottom, pooled);
+    ms::NameScope const named("top");
+    return ms::ops::cast<float>(tape, top_(tape, joined));
+  }
+
+  /// Returns the mean binary cross-entropy of a batch, a scalar.
+  [[nodiscard]] ms::Tensor<float, R> loss(ms::GradientTape<R>& tape,
+                                          ms::StreamPool<R>& pool,
+                                          Batch const& batch) const {
+    tape.without_gradient(batch.numbers);
+    auto const of_batch = logits(tape, pool, batch);
+    return ms::ops::mean_bce_with_logits(tape, of_batch, batch.labels);
+  }
+
+  [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
+
+ private:
+  [[nodiscard]] static std::int64_t inputs_of_cross(DlrmShape const& shape) {
+    return shape.dimension * static_cast<std::int64_t>(kFields + 1);
+  }
+  [[nodiscard]] static std::int64_t top_inputs(DlrmShape const& shape) {
+    auto const vectors = static_cast<std::int64_t>(kFields + 1);
+    return shape.interaction == Interaction::cross ? inputs_of_cross(shape)
+                                                   : shape.dimension + vectors * (vectors - 1) / 2;
+  }
+  [[nodiscard]] static std::vector<std::int64_t> with(std::vector<std::int64_t> widths,
+                                                      std::int64_t last) {
+    widths.push_back(last);
+    return widths;
+  }
+  [[nodiscard]] static std::vector<ms::ops::EmbeddingTable<R>> make_tables(
+      ms::Parameters<R>& parameters, DlrmShape const& shape) {
+    std::vector<ms::ops::EmbeddingTable<R>> tables;
+    for (std::size_t field = 0; field < kFields; ++field) {
+      auto const name = "table/" + std::to_string(field);
+      ms::Shape const size{shape.rows(field), shape.dimension};
+      auto& made = tables.emplace_back(
+          shape.half_tables
+              ? ms::ops::EmbeddingTable<R>{.weights = parameters.template table<T>(name, size)}
+              : ms::ops::EmbeddingTable<R>{.weights =
+                                               parameters.template table<float>(name, size)});
+      made.hotness = shape.hotness(field);
+    }
+    return tables;
+  }
+
+  template <class Tape>
+  [[nodiscard]] Values interact(Tape& tape, Values const& bottom, Values const& pooled) const {
+    ms::NameScope const named("interaction");
+    if (cross_) {
+      return (*cross_)(tape, ms::ops::concat(tape, std::vector{bottom, pooled}));
+    }
+    return ms::ops::cast<T>(
+        tape,
+        ms::ops::dot_interaction(
+            tape, ms::ops::cast<float>(tape, bottom), ms::ops::cast<float>(tape, pooled)));
+  }
+
+  DlrmShape shape_;
+  ms::Parameters<R> parameters_;
+  ms::ops::EmbeddingTables<R> tables_;
+  ms::DenseStack<R> bottom_;
+  ms::DenseStack<R> top_;
+  std::optional<ms::CrossNetwork<R>> cross_;
+};
+
+}  // namespace train_dlrm

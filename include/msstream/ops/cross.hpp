@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/ops/detail/typed.hpp>
+#include <msstream/runtime/default_runtime.hpp>
+
+#include <concepts>
+#include <source_location>
+#include <utility>
+
+namespace msstream::ops {
+
+/// The parameters of a low-rank cross layer, in float32 whatever the type of its input.
+template <Runtime R = DefaultRuntime>
+struct CrossWeights {
+  Tensor<float, R> down;  ///< [width, rank]
+  Tensor<float, R> up;    ///< [rank, width]
+  Tensor<float, R> bias;  ///< [width]
+
+  /// Converts to weights without a runtime type. For use by the library only.
+  template <std::same_as<CrossWeights<detail::AnyRuntime>> Any>
+  // NOLINTNEXTLINE(google-explicit-constructor): loses only the type
+  operator Any() const {
+    return {down, up, bias};
+  }
+};
+
+namespace detail {
+
+/// The weights of a cross layer in the type of its input, and what its gradient needs besides them.
+struct CrossLayer {
+  AnyTensor down;
+  AnyTensor up;
+  AnyTensor bias;
+  AnyTensor hidden;     ///< [batch, rank]: input · down
+  AnyTensor projected;  ///< [batch, width]: hidden · up + bias
+  AnyTensor output;     ///< [batch, width]
+};
+struct CrossGradients {
+  AnyTensor first;
+  AnyTensor input;
+  Floats down;
+  Floats up;
+  Floats bias;
+};
+
+// The implementations of cross_layer() and its gradient, compiled once for all types and runtimes.
+
+[[nodiscard]] CrossLayer cross_layer(AnyTensor const& first,
+                                     AnyTensor const& input,
+                                     CrossWeights<AnyRuntime> const& weights,
+                                     std::source_location issued_at);
+[[nodiscard]] CrossGradients cross_layer_gradient(AnyTensor const& first,
+                                                  AnyTensor const& input,
+                                                  CrossLayer const& layer,
+                                                  AnyTensor const& output_gradient,
+                                                  std::source_location issued_at);
+
+}  // namespace detail
+
+/// Returns first ⊙ (input · down · up + bias) + input, element by element: a low-rank cross layer
+/// of DCN-v2 (Wang et al., DCN V2, 2021, section 3.2). `first` is the input of the first cross
+/// layer and `input` that of this layer, both [batch, width]; they may be one tensor. → [batch,
+/// width].
+///
+/// T is float32, float16 or bfloat16. The weights are converted to T; sums and elementwise parts
+/// are float32, rounded after each product and at the end. Two products, whose first has no bias,
+/// and one elementwise launch. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument if the shapes do not fit.
+template <RealElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> cross_layer(
+    Tensor<T, R> const& first,
+    Tensor<T, R> const& input,
+    CrossWeights<R> const& weights,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::cross_layer(first.any(), input.any(), weights, issued_at).output};
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/ops/cast.hpp>
+#include <msstream/ops/choices.hpp>
+#include <msstream/ops/cross.hpp>
+#include <msstream/ops/dense.hpp>
+#include <msstream/ops/detail/typed.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/no_tape.hpp>
+
+#include <cstdint>
+#include <source_location>
+#include <vector>
+
+/// Differentiable operations on tensors of float32, float16 and bfloat16, with a GradientTape or
+/// NoTape as first argument. The type of the input is the type in which an operation computes its
+/// products, and that of its output and of its output's gradient. Weights are float32, converted to
+/// that type in each step, and their gradients are float32: an optimizer sees no half precision.
+namespace msstream::ops {
+
+namespace detail {
+
+// The implementations of the differentiable operations of this header, compiled once for all types
+// and runtimes. `tape` is null for NoTape.
+
+[[nodiscard]] AnyTensor cast(AnyTape* tape,
+                             AnyTensor const& input,
+                             DType to,
+                             std::source_location issued_at);
+[[nodiscard]] AnyTensor dense(AnyTape* tape,
+                              AnyTensor const& input,
+                              Floats const& weight,
+                              Floats const& bias,
+                              Activation activation,
+                              std::source_location issued_at);
+[[nodiscard]] AnyTensor cross_layer(AnyTape* tape,
+                                    AnyTensor const& first,
+                                    AnyTensor const& input,
+                                    CrossWeights<AnyRuntime> const& weights,
+                                    std::source_location issued_at);
+[[nodiscard]] AnyTensor concat_halves(AnyTape* tape,
+                                      std::vector<AnyTensor> const& blocks,
+                                      std::source_location issued_at);
+
+/// The functions of one element that have a form for half precision.
+enum class HalfFunction : std::uint8_t { relu, gelu, gelu_tanh, silu, tanh };
+[[nodiscard]] AnyTensor half_function(AnyTape* tape,
+                                      HalfFunction function,
+                                      AnyTensor const& input,
+                                      std::source_location issued_at);
+
+}  // namespace detail
+
+/// Converts a tensor as cast() without a tape does. The gradient of the input is the output's
+/// gradient, converted to the type of the input.
+template <RealElement Out, RealElement In, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<Out, R> cast(
+    Tape& tape,
+    Tensor<In, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::cast(detail::tape_or_null(tape), input.any(), dtype_of<Out>, issued_at)};
+}
+
+/// Computes dense() of the input's type. Weight and bias are converted to that type first, in one
+/// launch, and their gradients are float32.
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> dense(Tape& tape,
+                                 Tensor<T, R> const& input,
+                                 Tensor<float, R> const& weight,
+                                 Tensor<float, R> const& bias,
+                                 Activation activation = Activation::none,
+                                 std::source_location issued_at = std::source_location::current()) {
+  return {
+      msstream::detail::OfKnownType(),
+      detail::dense(detail::tape_or_null(tape), input.any(), weight, bias, activation, issued_at)};
+}
+
+/// Computes cross_layer() of the input's type; the tape records the backward.
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> cross_layer(
+    Tape& tape,
+    Tensor<T, R> const& first,
+    Tensor<T, R> const& input,
+    CrossWeights<R> const& weights,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::cross_layer(
+              detail::tape_or_null(tape), first.any(), input.any(), weights, issued_at)};
+}
+
+/// Concatenates matrices of half precision side by side: block k [rows, width k] → [rows, sum of
+/// widths]. One launch if all widths are even. Asynchronous; capture-safe. Throws
+/// std::invalid_argument if there are no blocks, or if they are not matrices of one number of rows.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> concat(
+    Tape& tape,
+    std::vector<Tensor<T, R>> const& blocks,
+    std::source_location issued_at = std::source_location::current()) {
+  std::vector<detail::AnyTensor> untyped;
+  for (auto const& block : blocks) {
+    untyped.push_back(block.any());
+  }
+  return {msstream::detail::OfKnownType(),
+          detail::concat_halves(detail::tape_or_null(tape), untyped, issued_at)};
+}
+
+/// Applies a function to each element of a tensor of half precision, computed in float32: relu.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> relu(Tape& tape,
+                                Tensor<T, R> const& input,
+                                std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::half_function(
+              detail::tape_or_null(tape), detail::HalfFunction::relu, input.any(), issued_at)};
+}
+/// Applies gelu to each element of a tensor of half precision, computed in float32.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> gelu(Tape& tape,
+                                Tensor<T, R> const& input,
+                                std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::half_function(
+              detail::tape_or_null(tape), detail::HalfFunction::gelu, input.any(), issued_at)};
+}
+/// Applies the tanh approximation of gelu to each element, computed in float32.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> gelu_tanh(
+    Tape& tape,
+    Tensor<T, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::half_function(
+              detail::tape_or_null(tape), detail::HalfFunction::gelu_tanh, input.any(), issued_at)};
+}
+/// Applies silu to each element of a tensor of half precision, computed in float32.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> silu(Tape& tape,
+                                Tensor<T, R> const& input,
+                                std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::half_function(
+              detail::tape_or_null(tape), detail::HalfFunction::silu, input.any(), issued_at)};
+}
+/// Applies tanh to each element of a tensor of half precision, computed in float32.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> tanh(Tape& tape,
+                                Tensor<T, R> const& input,
+                                std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::half_function(
+              detail::tape_or_null(tape), detail::HalfFunction::tanh, input.any(), issued_at)};
+}
+
+}  // namespace msstream::ops

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mixed/cross.hpp"
+
+#include "dense/dense.hpp"
+#include "ops/common/workspace.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/ops/cast.hpp>
+#include <msstream/ops/cross.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <source_location>
+#include <utility>
+#include <vector>
+
+namespace msstream::ops::detail {
+namespace {
+
+/// Returns input · weight + bias, [batch, columns of the weight].
+[[nodiscard]] AnyTensor product(AnyTensor const& input,
+                                AnyTensor const& weight,
+                                AnyTensor const* bias,
+                                std::source_location issued_at) {
+  AnyTensor const output(input.device(), input.dtype(), Shape{input.shape()[0], weight.shape()[1]});
+  kernels::DenseArgs const args{.input = input.data(),
+                                .weight = weight.data(),
+                                .bias = bias != nullptr ? bias->data() : nullptr,
+                                .output = output.data(),
+                                .batch = input.shape()[0],
+                                .inputs = weight.shape()[0],
+                                .outputs = weight.shape()[1],
+                                .activation = Activation::none,
+                                .dtype = input.dtype()};
+  auto read = reads(input, weight);
+  if (bias != nullptr) {
+    read.add(*bias);
+  }
+  issue(
+      "cross_product",
+      read,
+      writes(output),
+      [args](auto stream) { kernels::dense(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+/// Returns gradient · weightᵀ, plus `added` unless it is null.
+[[nodiscard]] AnyTensor product_gradient(AnyTensor const& gradient,
+                                         AnyTensor const& weight,
+                                         AnyTensor const* added,
+                                         std::source_location issued_at) {
+  AnyTensor const output(
+      gradient.device(), gradient.dtype(), Shape{gradient.shape()[0], weight.shape()[0]});
+  kernels::DenseInputGradientArgs const args{.output_gradient = gradient.data(),
+                                             .weight = weight.data(),
+                                             .input_gradient = output.data(),
+                                             .batch = gradient.shape()[0],
+                                             .inputs = weight.shape()[0],
+                                             .outputs = weight.shape()[1],
+                                             .dtype = gradient.dtype(),
+                                             .added = added != nullptr ? added->data() : nullptr};
+  auto read = reads(gradient, weight);
+  if (added != nullptr) {
+    read.add(*added);
+  }
+  issue(
+      "cross_product_gradient",
+      read,
+      writes(output),
+      [args](auto stream) { kernels::dense_input_gradient(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+/// Computes the gradient of a weight, and that of the bias unless it is null.
+[[nodiscard]] Floats weight_gradient(AnyTensor const& input,
+                                     AnyTensor const& gradient,
+                                     Floats const* bias_gradient,
+                                     std::source_location issued_at) {
+  auto const& device = input.device();
+  Floats weight_gradient(device, {input.shape()[1], gradient.shape()[1]});
+  kernels::DenseWeightGradientArgs args{
+      .input = input.data(),
+      .output_gradient = gradient.data(),
+      .weight_gradient = weight_gradient.data(),
+      .bias_gradient = bias_gradient != nullptr ? bias_gradient->data() : nullptr,
+      .batch = input.shape()[0],
+      .inputs = input.shape()[1],
+      .outputs = gradient.shape()[1],
+      .dtype = input.dtype()};
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::dense_weight_gradient_workspace_bytes(stream, args);
+                            }));
+  args.workspace = workspace.data();
+  auto written = writes(weight_gradient);
+  if (bias_gradient != nullptr) {
+    written.add(*bias_gradient);
+  }
+  issue(
+      "cross_weight_gradient",
+      reads(input, gradient),
+      workspace.with(written),
+      [args](auto stream) { kernels::dense_weight_gradient(stream, args); },
+      {},
+      issued_at);
+  return weight_gradient;
+}
+
+void require_layer(AnyTensor const& first,
+                   AnyTensor const& input,
+                   CrossWeights<AnyRuntime> const& weights) {
+  auto const& shape = input.shape();
+  bool const is_matrix = shape.rank() == 2 && weights.down.shape().rank() == 2;
+  require(is_matrix && first.shape() == shape && first.dtype() == input.dtype() &&
+              weights.down.shape()[0] == shape[1] &&
+              weights.up.shape() == (Shape{weights.down.shape()[1], shape[1]}) &&
+              weights.bias.shape() == Shape{shape[1]},
+          "cross_layer: first {} of {}, input {} of {}, down {}, up {}, bias {}; expected [batch, "
+          "width] twice and of one type, [width, rank], [rank, width], [width]",
+          first.shape(),
+          name_of(first.dtype()),
+          shape,
+          name_of(input.dtype()),
+          weights.down.shape(),
+          weights.up.shape(),
+          weights.bias.shape());
+}
+
+}  // namespace
+
+CrossLayer cross_layer(AnyTensor const& first,
+                       AnyTensor const& input,
+                       CrossWeights<AnyRuntime> const& weights,
+                       std::source_location issued_at) {
+  require_layer(first, input, weights);
+  auto const own = cast(std::vector{weights.down.any(), weights.up.any(), weights.bias.any()},
+                        input.dtype(),
+                        issued_at);
+  auto hidden = product(input, own[0], nullptr, issued_at);
+  auto projected = product(hidden, own[1], &own[2], issued_at);
+  AnyTensor output(input.device(), input.dtype(), input.shape());
+  kernels::CrossArgs const args{.first = first.data(),
+                                .projected = projected.data(),
+                                .input = input.data(),
+                                .output = output.data(),
+                                .count = input.count(),
+                                .dtype = input.dtype()};
+  issue(
+      "cross",
+      reads(first, projected, input),
+      writes(output),
+      [args](auto stream) { kernels::cross(stream, args); },
+      {},
+      issued_at);
+  return {own[0], own[1], own[2], std::move(hidden), std::move(projected), std::move(output)};
+}
+
+CrossGradients cross_layer_gradient(AnyTensor const& first,
+                                    AnyTensor const& input,
+                                    CrossLayer const& layer,
+                                    AnyTensor const& output_gradient,
+                                    std::source_location issued_at) {
+  auto const& device = input.device();
+  AnyTensor first_gradient(device, input.dtype(), input.shape());
+  AnyTensor const projected_gradient(device, input.dtype(), input.shape());
+  kernels::CrossGradientArgs const args{.first = first.data(),
+                                        .projected = layer.projected.data(),
+                                        .output_gradient = output_gradient.data(),
+                                        .first_gradient = first_gradient.data(),
+                                        .projected_gradient = projected_gradient.data(),
+                                        .count = input.count(),
+                                        .dtype = input.dtype()};
+  issue(
+      "cross_gradient",
+      reads(first, layer.projected, output_gradient),
+      writes(first_gradient, projected_gradient),
+      [args](auto stream) { kernels::cross_gradient(stream, args); },
+      {},
+      issued_at);
+  Floats bias_gradient(device, layer.bias.shape());
+  auto const hidden_gradient = product_gradient(projected_gradient, layer.up, nullptr, issued_at);
+  auto input_gradient = product_gradient(hidden_gradient, layer.down, &output_gradient, issued_at);
+  auto up = weight_gradient(layer.hidden, projected_gradient, &bias_gradient, issued_at);
+  auto down = weight_gradient(input, hidden_gradient, nullptr, issued_at);
+  return {std::move(first_gradient),
+          std::move(input_gradient),
+          std::move(down),
+          std::move(up),
+          std::move(bias_gradient)};
+}
+
+}  // namespace msstream::ops::detail

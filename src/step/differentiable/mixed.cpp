@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mixed/half_columns.hpp"
+#include "ops/elementwise/any_elementwise.hpp"
+
+#include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
+#include <msstream/ops/cast.hpp>
+#include <msstream/ops/cross.hpp>
+#include <msstream/ops/dense.hpp>
+#include <msstream/step/differentiable/mixed.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/tensor/issue.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <utility>
+#include <vector>
+
+namespace msstream::ops::detail {
+namespace {
+
+void require_half(char const* operation, AnyTensor const& tensor) {
+  require(tensor.dtype() == DType::float16 || tensor.dtype() == DType::bfloat16,
+          "{}: a tensor of {}; expected float16 or bfloat16",
+          operation,
+          name_of(tensor.dtype()));
+}
+
+/// Returns the blocks' memory as columns.
+[[nodiscard]] std::vector<kernels::HalfColumns> columns_of(std::vector<AnyTensor> const& blocks) {
+  std::vector<kernels::HalfColumns> columns;
+  for (auto const& block : blocks) {
+    columns.push_back({block.data(), block.shape()[1]});
+  }
+  return columns;
+}
+
+/// Adds to the blocks that want a gradient their columns of the packed gradient.
+void split_gradient(AnyTape& playing,
+                    std::vector<AnyTensor> const& blocks,
+                    AnyTensor const& gradient,
+                    std::source_location issued_at) {
+  std::vector<AnyTensor> parts;
+  std::vector<kernels::HalfColumns> columns;
+  for (auto const& block : blocks) {
+    parts.emplace_back(block.device(), block.dtype(), block.shape());
+    bool const is_wanted = playing.wants_gradient(block);
+    columns.push_back({is_wanted ? parts.back().data() : nullptr, block.shape()[1]});
+  }
+  auto written = writes(parts.front());
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    written.add(parts[i]);
+  }
+  issue(
+      "split",
+      reads(gradient),
+      written,
+      [columns = std::move(columns), rows = gradient.shape()[0], packed = gradient.data()](
+          auto stream) { kernels::split_half_columns(stream, packed, columns, rows); },
+      {},
+      issued_at);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (playing.wants_gradient(blocks[i])) {
+      playing.add_gradient(blocks[i], parts[i], issued_at);
+    }
+  }
+}
+
+[[nodiscard]] kernels::UnaryFunction kernel_of(HalfFunction function) {
+  switch (function) {
+    case HalfFunction::relu:
+      return kernels::UnaryFunction::relu;
+    case HalfFunction::gelu:
+      return kernels::UnaryFunction::gelu;
+    case HalfFunction::gelu_tanh:
+      return kernels::UnaryFunction::gelu_tanh;
+    case HalfFunction::silu:
+      return kernels::UnaryFunction::silu;
+    case HalfFunction::tanh:
+      break;
+  }
+  return kernels::UnaryFunction::tanh;
+}
+
+[[nodiscard]] char const* name_of(HalfFunction function) {
+  constexpr char const* kNames[] = {"relu", "gelu", "gelu_tanh", "silu", "tanh"};
+  return kNames[static_cast<std::size_t>(function)];
+}
+
+}  // namespace
+
+AnyTensor cast(AnyTape* tape, AnyTensor const& input, DType to, std::source_location issued_at) {
+  auto output = cast(input, to, issued_at);
+  if (tape != nullptr && input.dtype() != to) {
+    tape->note_input(input);
+    tape->record_any(
+        "cast",
+        output,
+        [input, issued_at](AnyTape& playing, AnyTensor const& gradient) {
+          if (playing.wants_gradient(input)) {
+            playing.add_gradient(input, cast(gradient, input.dtype(), issued_at), issued_at);
+          }
+        },
+        issued_at);
+  }
+  return output;
+}
+
+AnyTensor dense(AnyTape* tape,
+                AnyTensor const& input,
+                Floats const& weight,
+                Floats const& bias,
+                Activation activation,
+                std::source_location issued_at) {
+  auto const own = cast(std::vector{weight.any(), bias.any()}, input.dtype(), issued_at);
+  auto output = dense(input, own[0], own[1], activation, issued_at);
+  if (tape != nullptr) {
+    tape->note_input(input);
+    tape->note_inputs(weight, bias);
+    tape->record_any(
+        "dense",
+        output,
+        [input, weight, bias, own_weight = own[0], output, activation, issued_at](
+            AnyTape& playing, AnyTensor const& gradient) {
+          auto gradients = dense_gradient(input,
+                                          own_weight,
+                                          output,
+                                          activation,
+                                          gradient,
+                                          playing.wants_gradient(input),
+                                          issued_at);
+          if (gradients.input) {
+            playing.add_gradient(input, *std::move(gradients.input), issued_at);
+          }
+          playing.add_gradient(weight, gradients.weight, issued_at);
+          playing.add_gradient(bias, gradients.bias, issued_at);
+        },
+        issued_at);
+  }
+  return output;
+}
+
+AnyTensor cross_layer(AnyTape* tape,
+                      AnyTensor const& first,
+                      AnyTensor const& input,
+                      CrossWeights<AnyRuntime> const& weights,
+                      std::source_location issued_at) {
+  auto const layer = cross_layer(first, input, weights, issued_at);
+  if (tape != nullptr) {
+    tape->note_input(first);
+    tape->note_input(input);
+    tape->note_inputs(weights.down, weights.up, weights.bias);
+    tape->record_any(
+        "cross_layer",
+        layer.output,
+        [first, input, weights, layer, issued_at](AnyTape& playing, AnyTensor const& gradient) {
+          auto gradients = cross_layer_gradient(first, input, layer, gradient, issued_at);
+          playing.add_gradient(first, std::move(gradients.first), issued_at);
+          playing.add_gradient(input, std::move(gradients.input), issued_at);
+          playing.add_gradient(weights.down, gradients.down, issued_at);
+          playing.add_gradient(weights.up, gradients.up, issued_at);
+          playing.add_gradient(weights.bias, gradients.bias, issued_at);
+        },
+        issued_at);
+  }
+  return layer.output;
+}
+
+AnyTensor concat_halves(AnyTape* tape,
+                        std::vector<AnyTensor> const& blocks,
+                        std::source_location issued_at) {
+  require(!blocks.empty(), "concat: no blocks");
+  auto const& first = blocks.front();
+  auto read = reads(first);
+  std::int64_t width = 0;
+  for (auto const& block : blocks) {
+    require_half("concat", block);
+    require(block.dtype() == first.dtype() && block.shape().rank() == 2 &&
+                block.shape()[0] == first.shape()[0],
+            "concat: block of shape {} beside one of shape {}",
+            block.shape(),
+            first.shape());
+    width += block.shape()[1];
+    if (&block != &first) {
+      read.add(block);
+    }
+  }
+  auto const rows = first.shape()[0];
+  AnyTensor packed(first.device(), first.dtype(), Shape{rows, width});
+  issue(
+      "concat",
+      read,
+      writes(packed),
+      [columns = columns_of(blocks), rows, target = packed.data()](auto stream) {
+        kernels::concat_half_columns(stream, columns, rows, target);
+      },
+      {},
+      issued_at);
+  if (tape != nullptr) {
+    for (auto const& block : blocks) {
+      tape->note_input(block);
+    }
+    tape->record_any(
+        "concat",
+        packed,
+        [blocks, issued_at](AnyTape& playing, AnyTensor const& gradient) {
+          split_gradient(playing, blocks, gradient, issued_at);
+        },
+        issued_at);
+  }
+  return packed;
+}
+
+AnyTensor half_function(AnyTape* tape,
+                        HalfFunction function,
+                        AnyTensor const& input,
+                        std::source_location issued_at) {
+  auto const* const name = name_of(function);
+  require_half(name, input);
+  auto const kernel = kernel_of(function);
+  auto output = unary(name, kernel, input, issued_at);
+  if (tape != nullptr) {
+    tape->note_input(input);
+    auto const& saved = kernels::gradient_reads_output(kernel) ? output : input;
+    tape->record_any(
+        name,
+        output,
+        [input, saved, name, kernel, issued_at](AnyTape& playing, AnyTensor const& gradient) {
+          if (playing.wants_gradient(input)) {
+            playing.add_gradient(
+                input, unary_gradient(name, kernel, saved, gradient, issued_at), issued_at);
+          }
+        },
+        issued_at);
+  }
+  return output;
+}
+
+}  // namespace msstream::ops::detail

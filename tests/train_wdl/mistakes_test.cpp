@@ -199,6 +199,7 @@ TEST_F(TrainWdlMistakes, help_tells_of_every_option) {
                                    "steps",
                                    "optimizer",
                                    "lr",
+                                   "update-each-table",
                                    "seed",
                                    "ranks",
                                    "parallel",

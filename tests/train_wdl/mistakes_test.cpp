@@ -191,6 +191,7 @@ TEST_F(TrainWdlMistakes, help_tells_of_every_option) {
                                    "no-reduce-waits",
                                    "launch-threads",
                                    "launch-thread-count",
+                                   "tables",
                                    "embedding-dim",
                                    "layers",
                                    "buckets",

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records real programs on a GPU for docs/overlap-programs.md, and times what was changed because of the reports.
+"""Records real programs on a GPU for docs/overlap-programs.md and docs/overlap-copies.md, and times what was changed
+because of the reports.
 
     scripts/overlap_programs.py --build build/cuda --out FOLDER             # record, and write the reports
     scripts/overlap_programs.py --build build/cuda --out FOLDER --rates     # time the programs, each beside the others
@@ -55,6 +56,15 @@ RECORDED = [
         ("benchmarks/baselines/torch_census_step.py", "--in-range", "10"),
         record=("--range", "steady"),
     ),
+    *(
+        Program(
+            f"copies_{memory}",
+            f"Copies beside matrix products, {memory} memory",
+            ("examples/teach/overlap/planted.py", "tutorial_copies", *fixed),
+            record=("--range", "measured"),
+        )
+        for memory, fixed in (("pageable", ()), ("pinned", ("--fixed",)))
+    ),
 ]
 # The ways of issuing that are timed: a program, its arguments, and what was changed.
 UPDATES = (("--update-each-table",), ())
@@ -67,7 +77,8 @@ TIMED = [
     *(("train_ple", ("--stream-groups", "1", *update)) for update in UPDATES),
     *(("train_ple", ("--stream-groups", "7", "--capture", *update)) for update in UPDATES),
 ]
-BATCHES_OF_AN_EPOCH = 625  # of 320,000 rows, at batch 512
+ROWS = 200_000  # of the data of timed programs, of which a fifth is held out
+BATCHES_OF_AN_EPOCH = 625  # of a program's own number of rows, 400,000, at batch 512
 
 
 def command_of(program, build):
@@ -126,6 +137,8 @@ def rows_a_second(program, arguments, options):
             [
                 str(options.build / "examples" / program / program),
                 *arguments,
+                "--rows",
+                str(ROWS),
                 "--epochs",
                 "2",
                 "--quiet",
@@ -167,7 +180,7 @@ def time_all(options):
                 print(f"{way}: {error}", file=sys.stderr, flush=True)
         longest = max(longest, time.monotonic() - started)
         rounds += 1
-    text = f"Measured on {device_name()}; rounds: {rounds}.\n\n{rates_table(rates)}"
+    text = f"Measured on {device_name()}; {ROWS} rows; rounds: {rounds}.\n\n{rates_table(rates)}"
     (options.out / "rates.md").write_text(text)
     print(text, end="")
     return 1 if failed else 0

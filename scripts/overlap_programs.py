@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records real programs on a GPU for docs/overlap-programs.md and docs/overlap-copies.md, and times what was changed
-because of the reports.
+"""Records real programs on a GPU for the pages on overlap, and times what was changed because of the reports.
 
     scripts/overlap_programs.py --build build/cuda --out FOLDER             # record, and write the reports
     scripts/overlap_programs.py --build build/cuda --out FOLDER --rates     # time the programs, each beside the others

@@ -39,7 +39,8 @@ StepSetting StepOptions::setting() const {
           .launch_thread_count = launch_thread_count,
           .captured = capture,
           .precision = tf32 ? MatmulPrecision::tf32 : MatmulPrecision::float32,
-          .reduce_waits = !no_reduce_waits};
+          .reduce_waits = !no_reduce_waits,
+          .tables_together = !each_table};
 }
 
 std::optional<StreamAssignment> StepOptions::read_assignment() const {

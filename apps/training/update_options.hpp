@@ -15,6 +15,9 @@ namespace msstream::training {
 struct UpdateOptions {
   ops::OptimizerKind optimizer = ops::OptimizerKind::adam;
   float learning_rate = 1e-3F;
+  /// Whether each table is updated by an operation of its own, and not all tables of a stream group
+  /// by one. The results are the same.
+  bool each_table = false;
 };
 
 /// Adds the options for the update rule, under the title that was set last.

@@ -11,7 +11,8 @@ WideDeepShape shape_of(TrainOptions const& options, TrainingData const& data) {
           .continuous = data.columns.continuous,
           .embedding_dim = options.embedding_dim,
           .layers = options.layers,
-          .seed = options.seed};
+          .seed = options.seed,
+          .fused = options.tables == TableForm::fused};
 }
 
 std::vector<ms::TableSpec> table_specs(WideDeepShape const& shape) {

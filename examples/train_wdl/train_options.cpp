@@ -44,6 +44,10 @@ void check(TrainOptions& options) {
   cli::check(static_cast<cli::StreamOptions const&>(options));
   training::check_ranks(options, options.batch);
   training::refuse_with_ranks(options, {{options.check, "--check: checks one rank"}});
+  if (options.tables == TableForm::fused && options.has_tables_in_parts()) {
+    throw UsageError(
+        "--tables fused does not go with --parallel sharded, which looks up all tables at once");
+  }
   if (!options.check && !options.check_report.empty()) {
     throw UsageError("--check-report goes with --check");
   }
@@ -94,6 +98,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
         "the census data, 33 branches on 4 groups"},
        {"train_wdl --stream-groups 8 --launch-threads per_group",
         "8 groups, each with a thread that launches"},
+       {"train_wdl --tables fused", "a few large operations in place of 26 branches"},
        {"train_wdl --capture", "each step is one launch, where the host launches too slowly"},
        {"train_wdl --steps 200 --save m.safetensors", "stop early and keep the model"},
        {"train_wdl --resume m.safetensors --steps 400", "go on from there, with the same bits"},
@@ -122,6 +127,10 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
   cli::add_options(options, static_cast<cli::StreamOptions&>(chosen));
 
   options.group("Model");
+  options.add_choice("--tables",
+                     chosen.tables,
+                     {{"branches", TableForm::branches}, {"fused", TableForm::fused}},
+                     "a hash and two lookups for each field, or three operations for all");
   options.add<int>("--embedding-dim", chosen.embedding_dim, "width of the deep tables", {1, 1024});
   options.add<std::int64_t>("--layers", chosen.layers, "widths of the hidden layers", {1, 65536});
   options.add<std::int64_t>(
@@ -179,7 +188,8 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
                                       {"rows", options.rows},
                                       {"holdout", options.holdout}};
   described.update(cli::describe(static_cast<cli::StreamOptions const&>(options)));
-  described.update({{"embedding_dim", options.embedding_dim},
+  described.update({{"tables", options.tables == TableForm::fused ? "fused" : "branches"},
+                    {"embedding_dim", options.embedding_dim},
                     {"layers", options.layers},
                     {"buckets", options.buckets},
                     {"batch", options.batch},

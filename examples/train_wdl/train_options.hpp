@@ -22,6 +22,9 @@ namespace ms = msstream;
 
 using ms::cli::RuntimeChoice;
 
+/// How the model looks up rows: for each field, or for all at once.
+enum class TableForm : std::uint8_t { branches, fused };
+
 /// The command-line options of the program train_wdl, with their defaults.
 struct TrainOptions : ms::cli::StreamOptions,
                       ms::training::UpdateOptions,
@@ -32,6 +35,7 @@ struct TrainOptions : ms::cli::StreamOptions,
   std::int64_t rows = 400'000;
   std::int64_t holdout = 5;
 
+  TableForm tables = TableForm::branches;
   int embedding_dim = 16;
   std::vector<std::int64_t> layers = {256, 128};
   std::int64_t buckets = 0;

@@ -61,7 +61,9 @@ class Trainer {
         ranks_(device_,
                model_.parameters(),
                {world, options.parallel, options.reproducible, parts.has_value()}),
-        optimizer_(device_, {.kind = options.optimizer, .learning_rate = options.learning_rate}),
+        optimizer_(device_,
+                   {.kind = options.optimizer, .learning_rate = options.learning_rate},
+                   {.tables_together = !options.each_table}),
         feed_(options.board()),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
     if (ranks_.has_halves()) {

@@ -32,13 +32,17 @@ struct WideDeepShape {
   std::int64_t embedding_dim;
   std::vector<std::int64_t> layers;
   std::uint64_t seed;
+  /// Whether an operation looks up all deep tables at once, and another one all wide tables, in
+  /// place of a branch for each field. The results are the same but for rounding.
+  bool fused = false;
 };
 
 /// A Wide & Deep model (Cheng et al. 2016): its logit is the sum of a linear model over the fields
 /// and an MLP over their embeddings.
 ///
 /// Each field is a branch on the stream group with the number of the field modulo the number of
-/// groups: a hash, a deep and a wide lookup. The operations that join the branches run on group 0.
+/// groups: a hash, a deep and a wide lookup. The operations that join the branches run on group 0,
+/// and so do all others of a model whose lookups are fused.
 template <ms::Runtime R>
 class WideDeep {
  public:
@@ -55,6 +59,10 @@ class WideDeep {
       std::int64_t const rows = shape_.table_rows[i];
       deep_.push_back(parameters_.table("deep/" + field, {rows, shape_.embedding_dim}));
       wide_.push_back(parameters_.table("wide/" + field, {rows, 1}, ms::init::zeros()));
+    }
+    if (!in_parts_ && shape_.fused) {
+      at_once_.emplace(ms::ops::EmbeddingTables<R>(device, deep_),
+                       ms::ops::EmbeddingTables<R>(device, wide_));
     }
     auto widths = shape_.layers;
     widths.push_back(1);
@@ -77,8 +85,10 @@ class WideDeep {
     std::vector<ms::Tensor<float, R>> wide;
     if (in_parts_) {
       look_up_in_parts(tape, pool, batch, deep, wide);
+    } else if (at_once_) {
+      look_up_at_once(tape, pool, batch, deep, wide);
     }
-    for (std::size_t i = 0; !in_parts_ && i < shape_.fields.size(); ++i) {
+    for (std::size_t i = 0; !in_parts_ && !at_once_ && i < shape_.fields.size(); ++i) {
       auto const field = static_cast<std::int64_t>(i);
       ms::StreamScope<R> const branch(pool[static_cast<int>(field % pool.groups())],
                                       {.include_grad = true});
@@ -124,6 +134,24 @@ class WideDeep {
     return ms::ops::hash_to_bucket(of_field, shape_.table_rows[i], i);
   }
 
+  /// Looks up all fields at once in tables that this rank has. The batch has as many labels as keys
+  /// of a field.
+  void look_up_at_once(ms::GradientTape<R>& tape,
+                       ms::StreamPool<R>& pool,
+                       DeviceBatch<R> const& batch,
+                       std::vector<ms::Tensor<float, R>>& deep,
+                       std::vector<ms::Tensor<float, R>>& wide) const {
+    ms::StreamScope<R> const trunk(pool[0], {.include_grad = true});
+    auto const rows = batch.keys.shape()[1];
+    ms::ops::TableBags<R> const bags{.ids = ms::ops::hash_to_bucket(batch.keys, shape_.table_rows),
+                                     .batch = rows};
+    deep.push_back(ms::ops::embedding_lookup(tape, at_once_->first, bags));
+    wide.push_back(ms::ops::sum(tape,
+                                ms::ops::embedding_lookup(tape, at_once_->second, bags),
+                                1,
+                                {.keep_dimension = true}));
+  }
+
   /// Looks up all fields at once. All ranks call it, also one without rows.
   void look_up_in_parts(ms::GradientTape<R>& tape,
                         ms::StreamPool<R>& pool,
@@ -153,6 +181,8 @@ class WideDeep {
   std::optional<ms::training::LookupsInParts<R>> in_parts_;
   std::vector<ms::Tensor<float, R>> deep_;
   std::vector<ms::Tensor<float, R>> wide_;
+  /// The deep tables and the wide ones, if an operation looks up all of either.
+  std::optional<std::pair<ms::ops::EmbeddingTables<R>, ms::ops::EmbeddingTables<R>>> at_once_;
   std::optional<ms::DenseStack<R>> mlp_;
   /// The weight and the bias of the continuous values in the linear model, if there are any.
   std::optional<std::pair<ms::Tensor<float, R>, ms::Tensor<float, R>>> linear_;

@@ -48,6 +48,19 @@ __global__ void __launch_bounds__(kThreads) hash_kernel(HashArgs args) {
       });
 }
 
+__global__ void __launch_bounds__(kThreads)
+    hash_columns_kernel(__grid_constant__ HashColumnsArgs const args) {
+  for_each_element(
+      nullptr,
+      args.columns * args.column_keys,
+      [&](std::int64_t i) { return args.keys.at(i); },
+      [&](std::int64_t i, std::int64_t key) {
+        auto const column = i / args.column_keys;
+        args.buckets[i] = bucket_of(
+            key, args.salt + static_cast<std::uint64_t>(column), args.bucket_counts[column]);
+      });
+}
+
 __global__ void __launch_bounds__(kThreads) bucketize_kernel(BucketizeArgs args) {
   for_each_element(
       args.count,
@@ -63,6 +76,13 @@ __global__ void __launch_bounds__(kThreads) bucketize_kernel(BucketizeArgs args)
 void hash_to_bucket(CudaStream stream, HashArgs const& args) {
   if (args.capacity > 0) {
     hash_kernel<<<grid_for(args.capacity, kThreads * kInFlight), kThreads, 0, stream>>>(args);
+    check_launch("hash_to_bucket");
+  }
+}
+
+void hash_columns(CudaStream stream, HashColumnsArgs const& args) {
+  if (auto const keys = args.columns * args.column_keys; keys > 0) {
+    hash_columns_kernel<<<grid_for(keys, kThreads * kInFlight), kThreads, 0, stream>>>(args);
     check_launch("hash_to_bucket");
   }
 }

@@ -22,6 +22,21 @@ struct HashArgs {
 void hash_to_bucket(HostStream stream, HashArgs const& args);
 void hash_to_bucket(CudaStream stream, HashArgs const& args);
 
+/// Computes buckets[i] = mix(keys[i] + salt + c) mod bucket_counts[c] for the keys of `columns`
+/// columns, stored one after the other, where c = i / column_keys is the column of key i.
+struct HashColumnsArgs {
+  static constexpr int kMostColumns = 64;
+
+  IdArray keys;
+  std::int64_t* buckets;
+  std::int64_t column_keys;  ///< keys in a column
+  int columns;
+  std::uint64_t salt;
+  std::int64_t bucket_counts[kMostColumns];
+};
+void hash_columns(HostStream stream, HashColumnsArgs const& args);
+void hash_columns(CudaStream stream, HashColumnsArgs const& args);
+
 /// Computes buckets[i] = the number of boundaries ≤ values[i]. Boundaries must ascend. NaN goes to
 /// bucket 0.
 struct BucketizeArgs {

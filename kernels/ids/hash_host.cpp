@@ -15,6 +15,19 @@ void hash_to_bucket(HostStream stream, HashArgs const& args) {
   });
 }
 
+void hash_columns(HostStream stream, HashColumnsArgs const& args) {
+  stream.run([args] {
+    for (int column = 0; column < args.columns; ++column) {
+      auto const first = column * args.column_keys;
+      for (auto i = first; i < first + args.column_keys; ++i) {
+        args.buckets[i] = bucket_of(args.keys.at(i),
+                                    args.salt + static_cast<std::uint64_t>(column),
+                                    args.bucket_counts[column]);
+      }
+    }
+  });
+}
+
 void bucketize(HostStream stream, BucketizeArgs const& args) {
   stream.run([args] {
     auto const count = existing_places(args.count, args.capacity);

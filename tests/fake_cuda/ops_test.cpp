@@ -15,6 +15,12 @@ std::vector<Case> cases() {
   using Bags = ops::Bags<ms::Cuda>;
   return {
       {"hash_to_bucket", [](Inputs& in) { drop(ops::hash_to_bucket(in.ids, kRows)); }, kernels(1)},
+      {"hash_columns",
+       [](Inputs& in) {
+         drop(ops::hash_to_bucket(in.ids.reshaped({1, in.ids.count()}),
+                                  std::vector<std::int64_t>{kRows}));
+       },
+       kernels(1)},
       {"bucketize", [](Inputs& in) { drop(ops::bucketize(in.column, in.bias)); }, kernels(1)},
       {"embedding_lookup",
        [](Inputs& in) { drop(ops::embedding_lookup(in.table, Bags(in.ids))); },

@@ -59,6 +59,16 @@ TEST_P(TrainWdlBits, do_not_depend_on_captures) {
   }
 }
 
+TEST_P(TrainWdlBits, do_not_depend_on_how_many_operations_update_the_tables) {
+  auto const expected = results_of(small());
+  for (auto const& issued : {Words{"--stream-groups", "1"},
+                             Words{"--stream-groups", "4"},
+                             Words{"--stream-groups", "4", "--capture"}}) {
+    auto const way = issued + Words{"--update-each-table"};
+    EXPECT_EQ(results_of(small() + way), expected) << ::testing::PrintToString(way);
+  }
+}
+
 TEST_P(TrainWdlBits, depend_on_the_seed_the_optimizer_and_the_rate) {
   auto const arguments = small() + Words{"--steps", "3"};
   auto const first = results_of(arguments);

@@ -25,6 +25,7 @@ TEST_P(TrainWdlReport, says_how_the_run_was_and_went) {
   EXPECT_EQ(options["layers"], (nlohmann::json{16, 8}));
   EXPECT_EQ(options["optimizer"], "adam");
   EXPECT_EQ(options["lr"], 0.5);
+  EXPECT_EQ(options["tables_together"], true);
   EXPECT_EQ(options["seed"], 1);
   EXPECT_EQ(report["first_step"], 0);
   EXPECT_EQ(report["losses"].size(), 8U);
@@ -89,6 +90,24 @@ TEST_P(TrainWdlReport, a_trace_shows_one_step_of_however_short_a_run) {
     EXPECT_EQ(updates, 1) << steps << " steps";
     std::filesystem::remove(path("trace.json"));
   }
+}
+
+/// The host launches too slowly for eager steps: one update for all tables of a group saves the
+/// launches of the others.
+TEST_P(TrainWdlReport, the_tables_of_a_group_are_updated_at_once) {
+  auto const updates = [&](Words const& way) {
+    auto const arguments = small() + Words{"--steps", "13", "--stream-groups", "3"} + way;
+    EXPECT_EQ(train_wdl(arguments + Words{"--trace", path("trace.json")}).status, 0);
+    auto const trace = nlohmann::json::parse(read_all(path("trace.json")));
+    std::filesystem::remove(path("trace.json"));
+    int count = 0;
+    for (auto const& event : trace["traceEvents"]) {
+      count += event.value("name", "").ends_with("update_rows") ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ(updates({}), 3);
+  EXPECT_EQ(updates({"--update-each-table"}), 52);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, TrainWdlReport, kRuntimes, name_of_runtime);

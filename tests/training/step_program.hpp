@@ -52,6 +52,7 @@ class StepProgramTest : public ProgramTest {
       }
       ways.push_back({"--merge-streams", "--no-reduce-waits"});
       ways.push_back({"--capture", "--assignment", "auto"});
+      ways.push_back({"--update-each-table"});
       for (auto const& way : ways) {
         EXPECT_EQ(results_of(small + Words{"--stream-groups", groups} + way), expected)
             << groups << " groups " << ::testing::PrintToString(way);
@@ -285,6 +286,7 @@ class StepProgramTest : public ProgramTest {
                           "tf32",
                           "optimizer",
                           "lr",
+                          "update-each-table",
                           "seed",
                           "report",
                           "waits",

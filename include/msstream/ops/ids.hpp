@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <source_location>
 #include <utility>
+#include <vector>
 
 namespace msstream::ops {
 
@@ -19,6 +20,10 @@ namespace detail {
 
 [[nodiscard]] TensorOf<std::int64_t> hash_to_bucket(AnyTensor const& keys,
                                                     std::int64_t bucket_count,
+                                                    std::uint64_t salt,
+                                                    std::source_location issued_at);
+[[nodiscard]] TensorOf<std::int64_t> hash_to_bucket(AnyTensor const& keys,
+                                                    std::vector<std::int64_t> const& bucket_counts,
                                                     std::uint64_t salt,
                                                     std::source_location issued_at);
 [[nodiscard]] TensorOf<std::int64_t> bucketize(Floats const& values,
@@ -37,6 +42,19 @@ template <IdElement T, Runtime R>
     std::uint64_t salt = 0,
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::hash_to_bucket(keys.any(), bucket_count, salt, issued_at));
+}
+
+/// Maps the keys of several columns, [columns, ...], each column to buckets of its own: column c as
+/// hash_to_bucket(column, bucket_counts[c], salt + c). One launch for up to 64 columns.
+/// Asynchronous; capture-safe. Throws std::invalid_argument unless there are as many counts as
+/// columns, each ≥ 1.
+template <IdElement T, Runtime R>
+[[nodiscard]] Tensor<std::int64_t, R> hash_to_bucket(
+    Tensor<T, R> const& keys,
+    std::vector<std::int64_t> const& bucket_counts,
+    std::uint64_t salt = 0,
+    std::source_location issued_at = std::source_location::current()) {
+  return detail::typed<R>(detail::hash_to_bucket(keys.any(), bucket_counts, salt, issued_at));
 }
 
 /// Returns the bucket of each value: the number of boundaries ≤ the value, which is in [0,

@@ -72,6 +72,21 @@ bool Collectives::same_kind(Index first, Index second) const {
   return collectives[a].name == collectives[b].name;
 }
 
+bool Collectives::is_many_times(Index large, Index small) const {
+  constexpr std::int64_t kManyTimes = 8;
+  auto const& recording = program_.recording();
+  auto const& a = recording.activities[large];
+  auto const& b = recording.activities[small];
+  if (a.collective != kNone && b.collective != kNone) {
+    auto const bytes = recording.collectives[a.collective].bytes;
+    auto const other = recording.collectives[b.collective].bytes;
+    if (bytes != kUnknown && other != kUnknown) {
+      return bytes >= kManyTimes * other;
+    }
+  }
+  return a.time.length() - waited(large) >= kManyTimes * (b.time.length() - waited(small));
+}
+
 void Collectives::compare_equal_ones() {
   auto const& recording = program_.recording();
   std::map<std::tuple<NameId, NameId, NameId, std::int64_t>, std::vector<Index>> equal;

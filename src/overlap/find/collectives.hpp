@@ -23,6 +23,9 @@ class Collectives {
   /// Whether two collectives do one thing, such as reducing: by what the recording says of them, or
   /// by their kernels.
   [[nodiscard]] bool same_kind(Index first, Index second) const;
+  /// Whether a collective has many times the bytes of another one. Without bytes, many times its
+  /// time.
+  [[nodiscard]] bool is_many_times(Index large, Index small) const;
   /// The time from the begin of a collective that it waited for other ranks.
   [[nodiscard]] Ns waited(Index activity) const { return waited_.empty() ? 0 : waited_[activity]; }
   /// Says until when a collective waited for other ranks, by the recordings of all of them.

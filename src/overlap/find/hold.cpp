@@ -40,10 +40,23 @@ Holds::Holds(Program const& program, Collectives const& collectives)
       is_waited_for_[sync.record_call] = true;
     }
   }
+  for (Index i = 0; i < recording.syncs.size(); ++i) {
+    if (auto const kind = recording.syncs[i].kind;
+        kind == SyncKind::stream || kind == SyncKind::event) {
+      host_waits_.push_back(i);
+    }
+  }
+  std::ranges::stable_sort(host_waits_, {}, [&](Index i) { return recording.syncs[i].time.end; });
+  std::map<std::pair<Index, Index>, Index> first_join;  // by collective and stream that waits
   for (Index i = 0; i < recording.activities.size(); ++i) {
     for (auto const& wait : program.waits_of(i)) {
       if (wait.target != kNone && collectives.is_one(wait.target)) {
         joined_.insert(wait.target);
+        auto const [before, is_first] =
+            first_join.try_emplace({wait.target, program.activity(i).stream}, i);
+        if (!is_first && before->second != i) {
+          joined_again_[wait.target].push_back(wait.sync);
+        }
       }
     }
   }
@@ -99,28 +112,29 @@ Hold Holds::by_needed(Wait const& wait, Index held, Index running) const {
       auto const first = recorded_late(wait, held);
       return first != kNone && first < running
                  ? Hold{.cause = Cause::false_dependency, .is_guess = true}
-                 : by_queue(wait.target, running);
+                 : by_queue(wait.target, running, held);
     }
     if (needed == running) {
       return *declared ? Hold{} : Hold{.cause = Cause::false_dependency};
     }
     if (*declared) {
-      return by_queue(needed, running);
+      return by_queue(needed, running, held);
     }
     needed = program_.previous(needed);
   }
-  return by_queue(wait.target, running);
+  return by_queue(wait.target, running, held);
 }
 
 /// Returns what holds an activity that needs `target`, which is behind `running` in its stream. A
 /// download keeps back all that follows it.
-Hold Holds::by_queue(Index target, Index running) const {
+Hold Holds::by_queue(Index target, Index running, Index held) const {
   auto const& first = program_.activity(running);
   auto const& second = program_.activity(target);
   if (collectives_.same_group(running, target)) {
-    return are_one_exchange(running, target)
+    bool const are_one = are_one_exchange(running, target);
+    return are_one && !may_be_urgent(running, target, held)
                ? Hold{}
-               : Hold{.cause = Cause::collective_order, .queued = target};
+               : Hold{.cause = Cause::collective_order, .queued = target, .is_guess = are_one};
   }
   if (!independent(running, target)) {
     return Hold{};
@@ -137,6 +151,38 @@ Hold Holds::by_queue(Index target, Index running) const {
 /// bucket.
 bool Holds::are_one_exchange(Index first, Index second) const {
   return collectives_.same_kind(first, second) && !joined_.contains(first);
+}
+
+/// Whether `held`, which waits behind a large collective and a small one, may need the small one
+/// alone: if the program joins the stream of both once more after `held`, by a wait of the same
+/// stream or of the host, although nothing was put into it since. Who needs both at once does that
+/// not. In a wait for the device, the stream is one of many.
+bool Holds::may_be_urgent(Index first, Index second, Index held) const {
+  if (!collectives_.is_many_times(first, second)) {
+    return false;
+  }
+  if (!joins_again(second).empty()) {
+    return true;
+  }
+  constexpr int kMostSteps = 16;
+  auto const& syncs = program_.recording().syncs;
+  auto const stream = program_.activity(second).stream;
+  auto const end_of = [&](Index i) { return syncs[i].time.end; };
+  auto at = std::ranges::lower_bound(host_waits_, program_.activity(second).time.end, {}, end_of);
+  for (int step = 0; step < kMostSteps && at != host_waits_.end(); ++step, ++at) {
+    auto const& sync = syncs[*at];
+    if (sync.kind == SyncKind::stream && sync.stream == stream &&
+        sync.time.begin > program_.called(held) &&
+        program_.last_issued(stream, sync.time.begin) == second) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::span<Index const> Holds::joins_again(Index collective) const {
+  auto const found = joined_again_.find(collective);
+  return found == joined_again_.end() ? std::span<Index const>() : found->second;
 }
 
 bool Holds::independent(Index before, Index after) const {

@@ -10,6 +10,7 @@
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 namespace msstream::overlap {
 
@@ -49,6 +50,9 @@ class Holds {
   /// Returns what an activity seems to need of what it waits for, if that is less than all; kNone
   /// if it seems to need nothing of it.
   [[nodiscard]] Index needed_of(Wait const& wait, Index held) const;
+  /// Returns the waits that a stream made again for a collective for which it had waited, with work
+  /// between the two.
+  [[nodiscard]] std::span<Index const> joins_again(Index collective) const;
   /// Returns whether an activity waits for another one through waits, or may do so unknown to the
   /// recording.
   [[nodiscard]] bool may_wait(Index held, Index running, Ns at) const;
@@ -58,13 +62,16 @@ class Holds {
   [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] Hold by_needed(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] bool are_one_exchange(Index first, Index second) const;
-  [[nodiscard]] Hold by_queue(Index target, Index running) const;
+  [[nodiscard]] bool may_be_urgent(Index first, Index second, Index held) const;
+  [[nodiscard]] Hold by_queue(Index target, Index running, Index held) const;
   [[nodiscard]] bool by_legacy_stream(Index held, Index running) const;
   [[nodiscard]] std::optional<Hold> by_resources(Index held,
                                                  Index running,
                                                  std::span<Index const> queued) const;
   [[nodiscard]] Index recorded_late(Wait const& wait, Index held) const;
   [[nodiscard]] bool has_nothing_beside(Index held, Index target) const;
+  [[nodiscard]] bool host_waited(Index activity, Ns since, Ns by) const;
+  [[nodiscard]] bool host_joined(Index first, Index second, Ns by) const;
   [[nodiscard]] bool is_for_the_tail(Wait const& wait) const;
   [[nodiscard]] bool recorded_twice(Wait const& wait, Index running) const;
   [[nodiscard]] bool wait_in_turns(Index held, Index running) const;
@@ -79,6 +86,8 @@ class Holds {
   std::unordered_map<Index, bool> is_waited_for_;  ///< calls of records
   /// Collectives for which a stream waits that needs nothing behind them.
   std::unordered_set<Index> joined_;
+  std::unordered_map<Index, std::vector<Index>> joined_again_;  ///< by collective, the waits
+  std::vector<Index> host_waits_;  ///< waits of the host for a stream or an event, by their end
 };
 
 }  // namespace msstream::overlap

@@ -20,9 +20,10 @@ bool is_of_one_piece(Activity const& a, Activity const& b) {
 /// Returns the first activity of which `held` may need no more, if the event that it waits for was
 /// recorded late; kNone if not. It was, if it was recorded right before the wait, on the tail of a
 /// stream that has nothing to run beside `held`, behind several pieces of work since the two
-/// streams were last joined. A fork before which the other work ran, and after which none runs, is
-/// for nothing: streams that take turns could be one. They have taken turns before, or the last
-/// piece takes most of the time. A stream that was forked from another one is joined as a whole.
+/// streams were last joined, by one of them or by the host. A fork before which the other work ran,
+/// and after which none runs, is for nothing: streams that take turns could be one. They have taken
+/// turns before, or the last piece takes most of the time. A stream that was forked from another
+/// one is joined as a whole.
 Index Holds::recorded_late(Wait const& wait, Index held) const {
   auto const target = wait.target;
   auto const& last = program_.activity(target);
@@ -55,6 +56,12 @@ Index Holds::recorded_late(Wait const& wait, Index held) const {
     if (i == kNone) {
       break;
     }
+    if (auto const last_held = program_.previous(held);
+        last_held != kNone && program_.called(last_held) > program_.called(i) &&
+        host_joined(last_held, i, program_.called(at))) {
+      took_turns = true;
+      break;
+    }
     auto const& before = program_.activity(i);
     if (before.time.end < program_.activity(at).time.begin - 2 * last_piece) {
       break;
@@ -80,7 +87,7 @@ Index Holds::recorded_late(Wait const& wait, Index held) const {
 }
 
 /// Whether the stream of `target`, for which `held` waits, gets nothing more to run until it has
-/// waited for `held`, and no other stream has kernels meanwhile.
+/// waited for `held`, or the host for both, and no other stream has kernels meanwhile.
 bool Holds::has_nothing_beside(Index held, Index target) const {
   auto const& activities = program_.recording().activities;
   auto const stream = activities[held].stream;
@@ -89,7 +96,8 @@ bool Holds::has_nothing_beside(Index held, Index target) const {
     return wait.known && wait.target != kNone && wait.target >= held &&
            activities[wait.target].stream == stream;
   };
-  if (next != kNone && !std::ranges::any_of(program_.waits_of(next), joins)) {
+  if (next != kNone && !std::ranges::any_of(program_.waits_of(next), joins) &&
+      !host_joined(held, target, program_.called(next))) {
     return false;
   }
   constexpr Index kMostSteps = 256;
@@ -102,6 +110,37 @@ bool Holds::has_nothing_beside(Index held, Index target) const {
     }
   }
   return true;
+}
+
+/// Whether the host waited for the stream of an activity, or for an event recorded in that after
+/// it, by a call that began after `since` and ended by a time.
+bool Holds::host_waited(Index activity, Ns since, Ns by) const {
+  constexpr int kMostSteps = 16;
+  auto const& recording = program_.recording();
+  auto const own = program_.activity(activity).stream;
+  auto const end_of = [&](Index i) { return recording.syncs[i].time.end; };
+  auto at = std::ranges::lower_bound(host_waits_, program_.activity(activity).time.end, {}, end_of);
+  for (int step = 0; step < kMostSteps && at != host_waits_.end() && end_of(*at) <= by;
+       ++step, ++at) {
+    auto const& sync = recording.syncs[*at];
+    bool const is_for_own =
+        sync.kind == SyncKind::stream
+            ? sync.stream == own
+            : sync.record_stream == own && sync.record_call != kNone &&
+                  program_.call(sync.record_call).time.begin > program_.called(activity);
+    if (is_for_own && sync.time.begin > since) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Whether the host joined two streams by a wait for each, after both activities had been issued. A
+/// wait for the second one alone, or for the device, is as well that for the result of a pipeline,
+/// whose first part needs no wait of its own.
+bool Holds::host_joined(Index first, Index second, Ns by) const {
+  auto const issued = std::max(program_.called(first), program_.called(second));
+  return host_waited(first, issued, by) && host_waited(second, issued, by);
 }
 
 Index Holds::needed_of(Wait const& wait, Index held) const {

@@ -281,7 +281,9 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
                          duration_text(first.time.length()),
                          of_activity(first.holder));
     case Cause::collective_order:
-      return between("A collective queued behind another one of its communicator");
+      return between(sum.is_guess() ? "A collective queued behind a large one of its communicator, "
+                                      "which what waits may not need"
+                                    : "A collective queued behind another one of its communicator");
     case Cause::collective_holds_sms:
       return between("A collective's blocks left too few multiprocessors free");
     case Cause::copy_engine:

@@ -259,6 +259,13 @@ std::optional<Fix> fix_of(Program const& program,
     case Cause::collective_order:
       fix.moved.insert(sum.held.begin(), sum.held.end());
       fix.own_order = fix.moved;
+      // A stream that joined the collectives once more still waits for those in front of the moved
+      // ones.
+      for (auto const moved : sum.held) {
+        for (auto const again : holds.joins_again(moved)) {
+          fix.waits.emplace(again, program.previous(moved));
+        }
+      }
       break;
     case Cause::bandwidth_shared:
     case Cause::unknown:

@@ -3,7 +3,9 @@
 
 #include "kernels/kernel_fixture.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace msstream::ops::kernels::testing {
@@ -24,6 +26,22 @@ class HashTest : public KernelTest<Stream> {
     this->replay([&](Stream stream) {
       hash_to_bucket(stream, {input.data(), buckets.data(), capacity, count, bucket_count, salt});
     });
+    return this->read(buckets);
+  }
+
+  std::vector<std::int64_t> hash_all(std::vector<std::int64_t> const& keys,
+                                     std::vector<std::int64_t> const& bucket_counts,
+                                     std::uint64_t salt) {
+    auto const input = this->upload(keys);
+    auto const buckets = this->integers(std::ssize(keys));
+    HashColumnsArgs args{input.data(),
+                         buckets.data(),
+                         std::ssize(keys) / std::ssize(bucket_counts),
+                         static_cast<int>(bucket_counts.size()),
+                         salt,
+                         {}};
+    std::copy(bucket_counts.begin(), bucket_counts.end(), std::begin(args.bucket_counts));
+    this->replay([&](Stream stream) { hash_columns(stream, args); });
     return this->read(buckets);
   }
 
@@ -89,6 +107,25 @@ TYPED_TEST(HashTest, touches_only_the_count_on_the_device) {
     }
   }
   EXPECT_TRUE(this->hash({}, 1000, 3).empty());
+}
+
+TYPED_TEST(HashTest, columns_are_hashed_as_each_of_them_alone) {
+  for (std::int64_t const columns : {1, 3, HashColumnsArgs::kMostColumns}) {
+    for (std::int64_t const of_column : {1, 7, 700}) {
+      auto const keys = this->random.integers(columns * of_column, -1'000'000, 1'000'000);
+      auto const counts = this->random.integers(columns, 1, 5000);
+      auto const found = this->hash_all(keys, counts, 42);
+      for (std::int64_t c = 0; c < columns; ++c) {
+        auto const first = keys.begin() + c * of_column;
+        auto const alone = this->hash({first, first + of_column},
+                                      counts[static_cast<std::size_t>(c)],
+                                      42 + static_cast<std::uint64_t>(c));
+        auto const begin = found.begin() + c * of_column;
+        ASSERT_EQ(std::vector(begin, begin + of_column), alone) << columns << ' ' << c;
+      }
+    }
+  }
+  EXPECT_TRUE(this->hash_all({}, {5}, 1).empty());
 }
 
 TYPED_TEST(HashTest, bucketize_counts_the_boundaries_not_above) {

@@ -49,6 +49,39 @@ TYPED_TEST(HashTest, keys_of_32_bits_go_where_those_of_64_do) {
             to_host(ops::hash_to_bucket(this->put(Integers(keys.begin(), keys.end())), 1000, 5)));
 }
 
+TYPED_TEST(HashTest, maps_many_columns_as_each_of_them_alone) {
+  constexpr std::int64_t kColumns = 130;  // more than two launches take
+  auto const keys =
+      this->put(this->random.integers(kColumns * 6, -1'000'000, 1'000'000), {kColumns, 2, 3});
+  auto const counts = this->random.integers(kColumns, 1, 1000);
+  auto const found = ops::hash_to_bucket(keys, counts, 7);
+  EXPECT_EQ(found.shape(), (Shape{kColumns, 2, 3}));
+  for (std::int64_t c = 0; c < kColumns; ++c) {
+    EXPECT_EQ(to_host(found.rows(c, c + 1)),
+              to_host(ops::hash_to_bucket(keys.rows(c, c + 1),
+                                          counts[static_cast<std::size_t>(c)],
+                                          7 + static_cast<std::uint64_t>(c))))
+        << c;
+  }
+}
+
+TYPED_TEST(HashTest, refuses_counts_that_do_not_fit_the_columns) {
+  auto const keys = this->template any<std::int64_t>({2, 3});
+  expect_refused([&] { (void)ops::hash_to_bucket(keys, Integers{5}); },
+                 "hash_to_bucket",
+                 "1 bucket counts for keys of shape [2, 3]");
+  expect_refused(
+      [&] {
+        (void)ops::hash_to_bucket(keys, Integers{5, 0});
+      },
+      "hash_to_bucket",
+      "0 buckets for column 1");
+  EXPECT_EQ(ops::hash_to_bucket(this->template any<std::int64_t>({2, 0}), Integers{5, 6}).shape(),
+            (Shape{2, 0}));
+  EXPECT_EQ(ops::hash_to_bucket(this->template any<std::int64_t>({0, 4}), Integers{}).shape(),
+            (Shape{0, 4}));
+}
+
 TYPED_TEST(HashTest, bucketizes_by_the_boundaries_at_or_below) {
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   auto const infinity = std::numeric_limits<float>::infinity();

@@ -44,6 +44,93 @@ TEST(ForksTest, a_branch_beside_nothing_was_forked_late) {
   EXPECT_NEAR(static_cast<double>(finding.prediction->after), fixed, 0.05 * fixed);
 }
 
+enum class HostJoin : std::uint8_t { streams, events, device, side_alone };
+
+/// Like fork_behind_five, but the host joins the streams at the end of each step.
+Recording joined_by_host(bool fixed, HostJoin join, bool has_work_beside) {
+  TraceBuilder program;
+  auto const main = program.stream();
+  auto const side = program.stream();
+  auto& thread = program.thread();
+  auto const work = [](std::string name) {
+    return Kernel{.name = std::move(name), .duration = 50 * us, .blocks = 32};
+  };
+  for (int i = 0; i < 20; ++i) {
+    auto const forked = program.event();
+    thread.launch(main, work("produce"));
+    if (fixed) {
+      thread.record(forked, main).wait(side, forked);
+    }
+    for (std::string const part : {"a", "b", "c", "d", "e"}) {
+      thread.launch(main, work("main " + part));
+    }
+    if (!fixed) {
+      thread.record(forked, main).wait(side, forked);
+    }
+    for (std::string const part : {"a", "b", "c", "d", "e"}) {
+      thread.launch(side, work("side " + part));
+      if (has_work_beside) {
+        thread.launch(main, work("more " + part));
+      }
+    }
+    switch (join) {
+      case HostJoin::streams:
+        thread.sync_stream(main).sync_stream(side);
+        break;
+      case HostJoin::events: {
+        auto const of_main = program.event();
+        auto const of_side = program.event();
+        thread.record(of_side, side).record(of_main, main).sync_event(of_side).sync_event(of_main);
+        break;
+      }
+      case HostJoin::device:
+        thread.sync_device();
+        break;
+      case HostJoin::side_alone:
+        thread.sync_stream(side);
+        break;
+    }
+  }
+  return program.run();
+}
+
+bool finds_false_dependency(Report const& report) {
+  return std::ranges::any_of(report.findings, [](Finding const& finding) {
+    return finding.cause == Cause::false_dependency;
+  });
+}
+
+/// Who needed all of the main stream before the branch would not wait for both.
+TEST(ForksTest, a_branch_was_forked_late_if_the_host_waits_for_both_streams) {
+  for (auto const join : {HostJoin::streams, HostJoin::events}) {
+    auto const report = find(joined_by_host(false, join, false));
+    auto const found = std::ranges::find(report.findings, Cause::false_dependency, &Finding::cause);
+    ASSERT_NE(found, report.findings.end()) << static_cast<int>(join);
+    EXPECT_TRUE(found->is_guess);
+    ASSERT_TRUE(found->prediction);
+    auto const fixed = find(joined_by_host(true, join, false));
+    EXPECT_FALSE(finds_false_dependency(fixed));
+    auto const length = static_cast<double>(fixed.window.length());
+    EXPECT_NEAR(static_cast<double>(found->prediction->after), length, 0.05 * length)
+        << static_cast<int>(join);
+  }
+}
+
+TEST(ForksTest, a_branch_is_right_if_the_host_waits_for_its_end_alone) {
+  for (auto const join : {HostJoin::device, HostJoin::side_alone}) {
+    EXPECT_FALSE(finds_false_dependency(find(joined_by_host(false, join, false))))
+        << static_cast<int>(join);
+  }
+}
+
+/// A branch beside which the main stream goes on was forked for that, whoever joins the two.
+TEST(ForksTest, a_branch_with_work_beside_it_is_right_if_the_host_joins) {
+  for (auto const join : {HostJoin::streams, HostJoin::events}) {
+    EXPECT_FALSE(finds_false_dependency(find(joined_by_host(false, join, true))))
+        << static_cast<int>(join);
+  }
+}
+
 enum class Join : std::uint8_t { device, stream, event };
 
 /// Steps of kernels in one stream, an event, kernels in another one, and a wait of the host.
@@ -216,9 +303,13 @@ TEST(ForksTest, buckets_of_one_exchange_are_needed_together) {
   }
 }
 
-/// Steps with an all-reduce of each size in one communicator, and kernels that wait for the last
-/// one; or for each, at the end of the step.
-Recording reductions(std::vector<std::int64_t> const& bytes, bool joins_each, bool own_streams) {
+/// How a step ends that has exchanged something: without a wait, or with one for each exchange, for
+/// the last one again, by the host for the stream of the last one, or by the host for the device.
+enum class End : std::uint8_t { none, each, last, host_stream, host_device };
+
+/// Steps with an all-reduce of each size in one communicator, or in one each, and kernels that wait
+/// for the last one.
+Recording reductions(std::vector<std::int64_t> const& bytes, End end, bool own_streams) {
   TraceBuilder program;
   auto const compute = program.stream();
   auto const comm = program.stream();
@@ -244,22 +335,63 @@ Recording reductions(std::vector<std::int64_t> const& bytes, bool joins_each, bo
     program.thread()
         .wait(compute, reduced.back())
         .launch(compute, {.name = "clip", .duration = 200 * us, .blocks = 100});
-    for (auto const event : reduced) {
-      if (joins_each) {
+    auto const last = StreamNumber(own_streams ? comm + bytes.size() - 1 : comm);
+    if (end == End::each) {
+      for (auto const event : reduced) {
         program.thread().wait(compute, event);
       }
+    } else if (end == End::last) {
+      auto const all = program.event();
+      program.thread().record(all, last).wait(compute, all);
     }
     program.thread().launch(compute, {.name = "update", .duration = 30 * us, .blocks = 100});
+    if (end == End::host_stream) {
+      program.thread().sync_stream(last).sync_stream(compute);
+    } else if (end == End::host_device) {
+      program.thread().sync_device();
+    }
   }
   return program.run();
 }
 
 /// The program waits for the large one later: then the small one is known to be needed alone.
 TEST(ForksTest, a_collective_that_is_joined_later_was_not_needed) {
-  auto const report = find(reductions({10'000'000, 500'000}, true, false));
+  auto const report = find(reductions({10'000'000, 500'000}, End::each, false));
   ASSERT_FALSE(report.findings.empty());
   EXPECT_EQ(report.findings.front().cause, Cause::collective_order);
   EXPECT_FALSE(report.findings.front().is_guess);
+}
+
+/// The stream of both collectives is joined once more at the end of the step: what waited at once
+/// may need the small one alone. The prediction is the time with a communicator for each.
+TEST(ForksTest, a_small_collective_whose_stream_is_joined_again_may_be_urgent) {
+  for (auto const end : {End::last, End::host_stream}) {
+    auto const report = find(reductions({10'000'000, 500'000}, end, false));
+    auto const found = std::ranges::find(report.findings, Cause::collective_order, &Finding::cause);
+    ASSERT_NE(found, report.findings.end()) << static_cast<int>(end);
+    EXPECT_TRUE(found->is_guess);
+    EXPECT_THAT(found->summary, HasSubstr("may not need"));
+    ASSERT_TRUE(found->prediction && found->prediction->range);
+    EXPECT_EQ(found->prediction->range->most, report.window.length());
+    auto const twin = find(reductions({10'000'000, 500'000}, End::each, true)).window.length();
+    if (end == End::last) {
+      EXPECT_NEAR(static_cast<double>(found->prediction->after),
+                  static_cast<double>(twin),
+                  0.05 * static_cast<double>(twin));
+    }
+  }
+}
+
+/// A large all-reduce that takes longer than the work beside it: the step still waits for that.
+TEST(ForksTest, the_stream_that_is_joined_again_still_waits_for_the_large_collective) {
+  auto const report = find(reductions({20'000'000, 500'000}, End::last, false));
+  auto const found = std::ranges::find(report.findings, Cause::collective_order, &Finding::cause);
+  ASSERT_NE(found, report.findings.end());
+  ASSERT_TRUE(found->prediction);
+  auto const twin = find(reductions({20'000'000, 500'000}, End::each, true)).window.length();
+  EXPECT_NEAR(static_cast<double>(found->prediction->after),
+              static_cast<double>(twin),
+              0.05 * static_cast<double>(twin));
 }
 
 /// Buckets, a smaller one before them, and the rest of the last one behind: what waits needs all.
@@ -269,9 +401,16 @@ TEST(ForksTest, buckets_of_all_sizes_are_one_exchange) {
                             {1'000'000, 10'000'000, 500'000},
                             {500'000, 10'000'000},
                             {10'000'000, 4'000'000}}) {
-    auto const report = find(reductions(sizes, false, false));
-    for (auto const& finding : report.findings) {
-      EXPECT_EQ(finding.cause, Cause::true_dependency) << sizes.size();
+    for (auto const end : {End::none, End::host_device}) {
+      for (auto const& finding : find(reductions(sizes, end, false)).findings) {
+        EXPECT_NE(finding.cause, Cause::collective_order) << sizes.size();
+        EXPECT_TRUE(end == End::host_device || finding.cause == Cause::true_dependency);
+      }
+    }
+  }
+  for (auto const end : {End::last, End::host_stream}) {
+    for (auto const& finding : find(reductions({10'000'000, 4'000'000}, end, false)).findings) {
+      EXPECT_NE(finding.cause, Cause::collective_order) << static_cast<int>(end);
     }
   }
 }

@@ -42,21 +42,6 @@ struct OutOfRangeIds {
   }
 };
 
-/// The number of ids outside [0, rows) that one thread has met, for count_out_of_range(). Reports
-/// the first bad id to the host at once, so that a kernel short of registers has to keep only the
-/// number.
-struct OutOfRangeCount {
-  unsigned count = 0;
-
-  /// Counts a bad id. `args` are the arguments of a kernel, with its report and rows.
-  template <class Args>
-  __device__ void add(Args const& args, std::int64_t id) {
-    if (count++ == 0 && args.report.trap != nullptr) {
-      spring_trap(args.report, id, args.rows);
-    }
-  }
-};
-
 /// Adds the number of bad ids to the report, by one atomic addition per warp, or none if all ids
 /// are good. Returns whether any id was bad. All lanes of a warp must call count_out_of_range()
 /// together.

@@ -131,6 +131,46 @@ TYPED_TEST(EmbeddingTest, many_short_bags) {
   this->expect_pooled(lookup);
 }
 
+// There are so many bags of a few ids each that a group of lanes processes a run of them, and the
+// number of bags is no multiple of those of a run.
+TYPED_TEST(EmbeddingTest, many_bags_of_a_few_ids) {
+  for (std::int64_t const hotness : {2, 3, 7}) {
+    for (auto const table : {DType::float32, DType::float16}) {
+      for (std::int64_t const lowest : {-2, 0}) {
+        auto lookup = fixed(this->random.integers(50'001 * hotness, lowest, 49), hotness);
+        lookup.width = table == DType::float32 ? 96 : 192;
+        lookup.table_dtype = table;
+        lookup.pooling = Pooling::mean;
+        lookup.default_id = 7;
+        for (auto const existing : {std::int64_t{0}, std::int64_t{49'990}, lookup.bags}) {
+          lookup.existing = existing;
+          this->expect_pooled(lookup);
+        }
+      }
+    }
+  }
+}
+
+// Several groups of lanes share a bag, each with a slice of its columns, and the widest rows
+// continue in further blocks. Bags are so few that lanes have many rows in flight.
+TYPED_TEST(EmbeddingTest, rows_cut_into_slices) {
+  for (std::int64_t const hotness : {1, 6, 40, 150}) {
+    for (std::int64_t const lowest : {-1, 0}) {
+      auto lookup = fixed(this->random.integers(29 * hotness, lowest, 49), hotness);
+      for (std::int64_t const width : {20, 40, 96, 160, 192, 384, 512, 1'100}) {
+        for (auto const table : {DType::float32, DType::float16}) {
+          lookup.width = width;
+          lookup.table_dtype = table;
+          for (auto const existing : {std::int64_t{0}, std::int64_t{20}, lookup.bags}) {
+            lookup.existing = existing;
+            this->expect_pooled(lookup);
+          }
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(EmbeddingTest, empty_bags_first_middle_last_and_all) {
   auto const ids = this->random.integers(9, 0, 49);
   for (std::int64_t const default_id : {-1, 11}) {

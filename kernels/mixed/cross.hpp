@@ -21,19 +21,4 @@ struct CrossArgs {
 void cross(HostStream stream, CrossArgs const& args);
 void cross(CudaStream stream, CrossArgs const& args);
 
-/// Computes the gradients of cross() for `first` and `projected`: first_gradient = output_gradient
-/// * projected, and projected_gradient = output_gradient * first. That for `input` is the output's
-/// gradient. A result may be written over any of the other arrays.
-struct CrossGradientArgs {
-  void const* first;
-  void const* projected;
-  void const* output_gradient;
-  void* first_gradient;
-  void* projected_gradient;
-  std::int64_t count;
-  DType dtype;  ///< float32, float16 or bfloat16
-};
-void cross_gradient(HostStream stream, CrossGradientArgs const& args);
-void cross_gradient(CudaStream stream, CrossGradientArgs const& args);
-
 }  // namespace msstream::ops::kernels

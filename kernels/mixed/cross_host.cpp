@@ -23,25 +23,4 @@ void cross(HostStream stream, CrossArgs const& args) {
   });
 }
 
-void cross_gradient(HostStream stream, CrossGradientArgs const& args) {
-  with_real_type("cross_gradient: the gradient", args.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    stream.run([args] {
-      auto const* const first = static_cast<T const*>(args.first);
-      auto const* const projected = static_cast<T const*>(args.projected);
-      auto const* const gradient = static_cast<T const*>(args.output_gradient);
-      auto* const first_gradient = static_cast<T*>(args.first_gradient);
-      auto* const projected_gradient = static_cast<T*>(args.projected_gradient);
-      parallel_ranges(args.count, grain_of(5 * sizeof(T)), [&](std::int64_t i, std::int64_t end) {
-        for (; i < end; ++i) {
-          float const of_output = to_float(gradient[i]);
-          float const of_projected = of_output * to_float(first[i]);
-          first_gradient[i] = from_float<T>(of_output * to_float(projected[i]));
-          projected_gradient[i] = from_float<T>(of_projected);
-        }
-      });
-    });
-  });
-}
-
 }  // namespace msstream::ops::kernels

@@ -21,8 +21,8 @@ struct CrossNetworkOptions {
   Initializer bias = init::zeros();
 };
 
-/// The low-rank cross network of DCN-v2 (Wang et al., DCN V2, 2021): layers of ops::cross_layer()
-/// one after the other. Copies share the parameters.
+/// The low-rank cross network of DCN-v2 (Wang et al., DCN V2, 2021): ops::cross_network() with its
+/// parameters. Copies share the parameters.
 template <Runtime R = DefaultRuntime>
 class CrossNetwork {
  public:
@@ -50,11 +50,7 @@ class CrossNetwork {
       Tape& tape,
       Tensor<T, R> const& input,
       std::source_location issued_at = std::source_location::current()) const {
-    auto crossed = input;
-    for (auto const& layer : layers_) {
-      crossed = ops::cross_layer(tape, input, crossed, layer, issued_at);
-    }
-    return crossed;
+    return layers_.empty() ? input : ops::cross_network(tape, input, layers_, issued_at);
   }
 
  private:

@@ -2,6 +2,7 @@
 #include "mixed/cross.hpp"
 
 #include "dense/dense.hpp"
+#include "mixed/summed_gradients.hpp"
 #include "ops/common/workspace.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -9,6 +10,8 @@
 #include <msstream/ops/cross.hpp>
 #include <msstream/tensor/issue.hpp>
 
+#include <cstddef>
+#include <optional>
 #include <source_location>
 #include <utility>
 #include <vector>
@@ -74,34 +77,28 @@ namespace {
   return output;
 }
 
-/// Computes the gradient of a weight, and that of the bias unless it is null.
+/// Returns inputᵀ · gradient, float32.
 [[nodiscard]] Floats weight_gradient(AnyTensor const& input,
                                      AnyTensor const& gradient,
-                                     Floats const* bias_gradient,
                                      std::source_location issued_at) {
   auto const& device = input.device();
   Floats weight_gradient(device, {input.shape()[1], gradient.shape()[1]});
-  kernels::DenseWeightGradientArgs args{
-      .input = input.data(),
-      .output_gradient = gradient.data(),
-      .weight_gradient = weight_gradient.data(),
-      .bias_gradient = bias_gradient != nullptr ? bias_gradient->data() : nullptr,
-      .batch = input.shape()[0],
-      .inputs = input.shape()[1],
-      .outputs = gradient.shape()[1],
-      .dtype = input.dtype()};
+  kernels::DenseWeightGradientArgs args{.input = input.data(),
+                                        .output_gradient = gradient.data(),
+                                        .weight_gradient = weight_gradient.data(),
+                                        .bias_gradient = nullptr,
+                                        .batch = input.shape()[0],
+                                        .inputs = input.shape()[1],
+                                        .outputs = gradient.shape()[1],
+                                        .dtype = input.dtype()};
   Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
                               return kernels::dense_weight_gradient_workspace_bytes(stream, args);
                             }));
   args.workspace = workspace.data();
-  auto written = writes(weight_gradient);
-  if (bias_gradient != nullptr) {
-    written.add(*bias_gradient);
-  }
   issue(
       "cross_weight_gradient",
       reads(input, gradient),
-      workspace.with(written),
+      workspace.with(writes(weight_gradient)),
       [args](auto stream) { kernels::dense_weight_gradient(stream, args); },
       {},
       issued_at);
@@ -126,6 +123,57 @@ void require_layer(AnyTensor const& first,
           weights.down.shape(),
           weights.up.shape(),
           weights.bias.shape());
+}
+
+/// The place of a layer among others with the same first input.
+struct LayerPlace {
+  std::optional<AnyTensor> before = {};  ///< the gradient of `first` from later layers
+  bool reads_first = false;  ///< whether the layer's input is `first`, and gets all its gradients
+};
+
+/// Returns the gradients of a layer. That of `first` includes those of later layers.
+[[nodiscard]] CrossLayerGradients gradients_of(AnyTensor const& first,
+                                               AnyTensor const& input,
+                                               CrossLayer const& layer,
+                                               AnyTensor const& output_gradient,
+                                               LayerPlace const& place,
+                                               std::source_location issued_at) {
+  auto const& device = input.device();
+  AnyTensor first_gradient(device, input.dtype(), input.shape());
+  AnyTensor const projected_gradient(device, input.dtype(), input.shape());
+  Floats bias_gradient(device, layer.bias.shape());
+  kernels::CrossSumsArgs const args{.first = first.data(),
+                                    .projected = layer.projected.data(),
+                                    .output_gradient = output_gradient.data(),
+                                    .added = place.before ? place.before->data() : nullptr,
+                                    .adds_gradient = place.reads_first,
+                                    .first_gradient = first_gradient.data(),
+                                    .projected_gradient = projected_gradient.data(),
+                                    .sums = bias_gradient.data(),
+                                    .rows = input.shape()[0],
+                                    .columns = input.shape()[1],
+                                    .dtype = input.dtype()};
+  auto read = reads(first, layer.projected, output_gradient);
+  if (place.before) {
+    read.add(*place.before);
+  }
+  auto written = writes(first_gradient, projected_gradient);
+  written.add(bias_gradient);
+  issue(
+      "cross_gradient",
+      read,
+      written,
+      [args](auto stream) { kernels::cross_gradient_sums(stream, args); },
+      {},
+      issued_at);
+  auto const& added = place.reads_first ? first_gradient : output_gradient;
+  auto const hidden_gradient = product_gradient(projected_gradient, layer.up, nullptr, issued_at);
+  auto input_gradient = product_gradient(hidden_gradient, layer.down, &added, issued_at);
+  auto up = weight_gradient(layer.hidden, projected_gradient, issued_at);
+  auto down = weight_gradient(input, hidden_gradient, issued_at);
+  return {std::move(first_gradient),
+          std::move(input_gradient),
+          {std::move(down), std::move(up), std::move(bias_gradient)}};
 }
 
 }  // namespace
@@ -157,38 +205,45 @@ CrossLayer cross_layer(AnyTensor const& first,
   return {own[0], own[1], own[2], std::move(hidden), std::move(projected), std::move(output)};
 }
 
-CrossGradients cross_layer_gradient(AnyTensor const& first,
-                                    AnyTensor const& input,
-                                    CrossLayer const& layer,
-                                    AnyTensor const& output_gradient,
-                                    std::source_location issued_at) {
-  auto const& device = input.device();
-  AnyTensor first_gradient(device, input.dtype(), input.shape());
-  AnyTensor const projected_gradient(device, input.dtype(), input.shape());
-  kernels::CrossGradientArgs const args{.first = first.data(),
-                                        .projected = layer.projected.data(),
-                                        .output_gradient = output_gradient.data(),
-                                        .first_gradient = first_gradient.data(),
-                                        .projected_gradient = projected_gradient.data(),
-                                        .count = input.count(),
-                                        .dtype = input.dtype()};
-  issue(
-      "cross_gradient",
-      reads(first, layer.projected, output_gradient),
-      writes(first_gradient, projected_gradient),
-      [args](auto stream) { kernels::cross_gradient(stream, args); },
-      {},
-      issued_at);
-  Floats bias_gradient(device, layer.bias.shape());
-  auto const hidden_gradient = product_gradient(projected_gradient, layer.up, nullptr, issued_at);
-  auto input_gradient = product_gradient(hidden_gradient, layer.down, &output_gradient, issued_at);
-  auto up = weight_gradient(layer.hidden, projected_gradient, &bias_gradient, issued_at);
-  auto down = weight_gradient(input, hidden_gradient, nullptr, issued_at);
-  return {std::move(first_gradient),
-          std::move(input_gradient),
-          std::move(down),
-          std::move(up),
-          std::move(bias_gradient)};
+CrossLayerGradients cross_layer_gradient(AnyTensor const& first,
+                                         AnyTensor const& input,
+                                         CrossLayer const& layer,
+                                         AnyTensor const& output_gradient,
+                                         std::source_location issued_at) {
+  return gradients_of(first, input, layer, output_gradient, {}, issued_at);
+}
+
+std::vector<CrossLayer> cross_network(AnyTensor const& input,
+                                      std::vector<CrossWeights<AnyRuntime>> const& weights,
+                                      std::source_location issued_at) {
+  require(!weights.empty(), "cross_network: no layers");
+  std::vector<CrossLayer> layers;
+  for (auto const& each : weights) {
+    layers.push_back(
+        cross_layer(input, layers.empty() ? input : layers.back().output, each, issued_at));
+  }
+  return layers;
+}
+
+CrossNetworkGradients cross_network_gradient(AnyTensor const& input,
+                                             std::vector<CrossLayer> const& layers,
+                                             AnyTensor const& output_gradient,
+                                             std::source_location issued_at) {
+  CrossNetworkGradients all{output_gradient, {}};
+  std::optional<AnyTensor> first_gradient;
+  for (auto i = layers.size(); i-- > 0;) {
+    auto const& of_layer = i == 0 ? input : layers[i - 1].output;
+    auto gradients = gradients_of(input,
+                                  of_layer,
+                                  layers[i],
+                                  all.input,
+                                  {.before = first_gradient, .reads_first = i == 0},
+                                  issued_at);
+    first_gradient = std::move(gradients.first);
+    all.input = std::move(gradients.input);
+    all.layers.insert(all.layers.begin(), std::move(gradients.weights));
+  }
+  return all;
 }
 
 }  // namespace msstream::ops::detail

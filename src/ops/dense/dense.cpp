@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dense/dense.hpp"
 
+#include "mixed/summed_gradients.hpp"
 #include "ops/common/workspace.hpp"
 #include "ops/elementwise/any_elementwise.hpp"
 
@@ -84,34 +85,73 @@ struct DenseSizes {
   return cast(sum(Floats(floats), 0, {}, issued_at).any(), gradient.dtype(), issued_at);
 }
 
+/// Computes the gradient of the weight, and that of the bias unless it is null.
 void dense_weight_gradient(DenseSizes const& sizes,
                            AnyTensor const& input,
                            AnyTensor const& gradient,
                            Floats const& weight_gradient,
-                           Floats const& bias_gradient,
+                           Floats const* bias_gradient,
                            std::source_location issued_at) {
-  kernels::DenseWeightGradientArgs args{.input = input.data(),
-                                        .output_gradient = gradient.data(),
-                                        .weight_gradient = weight_gradient.data(),
-                                        .bias_gradient = bias_gradient.data(),
-                                        .batch = sizes.batch,
-                                        .inputs = sizes.inputs,
-                                        .outputs = sizes.outputs,
-                                        .layers = sizes.layers,
-                                        .shared_input = sizes.shared_input,
-                                        .dtype = gradient.dtype()};
+  kernels::DenseWeightGradientArgs args{
+      .input = input.data(),
+      .output_gradient = gradient.data(),
+      .weight_gradient = weight_gradient.data(),
+      .bias_gradient = bias_gradient != nullptr ? bias_gradient->data() : nullptr,
+      .batch = sizes.batch,
+      .inputs = sizes.inputs,
+      .outputs = sizes.outputs,
+      .layers = sizes.layers,
+      .shared_input = sizes.shared_input,
+      .dtype = gradient.dtype()};
   auto const& device = input.device();
   Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
                               return kernels::dense_weight_gradient_workspace_bytes(stream, args);
                             }));
   args.workspace = workspace.data();
+  auto written = writes(weight_gradient);
+  if (bias_gradient != nullptr) {
+    written.add(*bias_gradient);
+  }
   issue(
       "dense_weight_gradient",
       reads(input, gradient),
-      workspace.with(writes(weight_gradient, bias_gradient)),
+      workspace.with(written),
       [args](auto stream) { kernels::dense_weight_gradient(stream, args); },
       {},
       issued_at);
+}
+
+/// Computes the gradient of a bias of one layer, and returns the gradient before the activation.
+[[nodiscard]] AnyTensor sum_gradient(DenseSizes const& sizes,
+                                     AnyTensor const& output,
+                                     Activation activation,
+                                     AnyTensor const& output_gradient,
+                                     Floats const& bias_gradient,
+                                     std::source_location issued_at) {
+  bool const masks = activation == Activation::relu;
+  auto const gradient =
+      masks ? AnyTensor(output.device(), output.dtype(), output.shape()) : output_gradient;
+  kernels::ReluSumsArgs const args{.output = masks ? output.data() : nullptr,
+                                   .output_gradient = output_gradient.data(),
+                                   .input_gradient = masks ? gradient.data() : nullptr,
+                                   .sums = bias_gradient.data(),
+                                   .rows = sizes.batch,
+                                   .columns = sizes.outputs,
+                                   .dtype = output.dtype()};
+  auto read = reads(output_gradient);
+  auto written = writes(bias_gradient);
+  if (masks) {
+    read.add(output);
+    written.add(gradient);
+  }
+  issue(
+      masks ? "relu_gradient" : "bias_gradient",
+      read,
+      written,
+      [args](auto stream) { kernels::relu_gradient_sums(stream, args); },
+      {},
+      issued_at);
+  return gradient;
 }
 
 }  // namespace
@@ -181,16 +221,22 @@ AnyDenseGradients dense_gradient(AnyTensor const& input,
       name_of(output.dtype()),
       name_of(output_gradient.dtype()));
 
+  AnyDenseGradients gradients{{}, {device, weight.shape()}, {device, sizes->bias()}};
+  // In half precision the gradient of the bias comes from the pass that applies the mask of relu:
+  // an epilogue of the product for it rules out computing a long sum in parts, and takes longer.
+  bool const sums_first = dtype != DType::float32 && !sizes->stacked && sizes->outputs > 1;
   auto const gradient =
-      activation == Activation::relu
+      sums_first
+          ? sum_gradient(*sizes, output, activation, output_gradient, gradients.bias, issued_at)
+      : activation == Activation::relu
           ? unary_gradient(
                 "relu_gradient", kernels::UnaryFunction::relu, output, output_gradient, issued_at)
           : output_gradient;
-  AnyDenseGradients gradients{{}, {device, weight.shape()}, {device, sizes->bias()}};
   if (with_input_gradient) {
     gradients.input = dense_input_gradient(*sizes, weight, gradient, issued_at);
   }
-  dense_weight_gradient(*sizes, input, gradient, gradients.weight, gradients.bias, issued_at);
+  dense_weight_gradient(
+      *sizes, input, gradient, gradients.weight, sums_first ? nullptr : &gradients.bias, issued_at);
   return gradients;
 }
 

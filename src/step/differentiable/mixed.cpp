@@ -67,6 +67,15 @@ void split_gradient(AnyTape& playing,
   }
 }
 
+void add_gradients(AnyTape& playing,
+                   CrossWeights<AnyRuntime> const& weights,
+                   CrossWeightGradients const& gradients,
+                   std::source_location issued_at) {
+  playing.add_gradient(weights.down, gradients.down, issued_at);
+  playing.add_gradient(weights.up, gradients.up, issued_at);
+  playing.add_gradient(weights.bias, gradients.bias, issued_at);
+}
+
 [[nodiscard]] kernels::UnaryFunction kernel_of(HalfFunction function) {
   switch (function) {
     case HalfFunction::relu:
@@ -158,13 +167,38 @@ AnyTensor cross_layer(AnyTape* tape,
           auto gradients = cross_layer_gradient(first, input, layer, gradient, issued_at);
           playing.add_gradient(first, std::move(gradients.first), issued_at);
           playing.add_gradient(input, std::move(gradients.input), issued_at);
-          playing.add_gradient(weights.down, gradients.down, issued_at);
-          playing.add_gradient(weights.up, gradients.up, issued_at);
-          playing.add_gradient(weights.bias, gradients.bias, issued_at);
+          add_gradients(playing, weights, gradients.weights, issued_at);
         },
         issued_at);
   }
   return layer.output;
+}
+
+AnyTensor cross_network(AnyTape* tape,
+                        AnyTensor const& input,
+                        std::vector<CrossWeights<AnyRuntime>> const& weights,
+                        std::source_location issued_at) {
+  auto layers = cross_network(input, weights, issued_at);
+  auto output = layers.back().output;
+  if (tape != nullptr) {
+    tape->note_input(input);
+    for (auto const& each : weights) {
+      tape->note_inputs(each.down, each.up, each.bias);
+    }
+    tape->record_any(
+        "cross_network",
+        output,
+        [input, weights, layers = std::move(layers), issued_at](AnyTape& playing,
+                                                                AnyTensor const& gradient) {
+          auto gradients = cross_network_gradient(input, layers, gradient, issued_at);
+          playing.add_gradient(input, std::move(gradients.input), issued_at);
+          for (auto i = weights.size(); i-- > 0;) {
+            add_gradients(playing, weights[i], gradients.layers[i], issued_at);
+          }
+        },
+        issued_at);
+  }
+  return output;
 }
 
 AnyTensor concat_halves(AnyTape* tape,

@@ -272,8 +272,8 @@ TYPED_TEST(MixedTest, cross_layers_of_half_precision_are_near_those_of_float32) 
   auto const of = [&]<class T>(T) {
     GradientTape tape(this->device());
     auto const in = ops::cast<T>(tape, x);
-    auto const y = ops::cast<float>(
-        tape, ops::cross_layer(tape, in, ops::cross_layer(tape, in, in, weights), weights));
+    auto const y =
+        ops::cast<float>(tape, ops::cross_network(tape, in, std::vector{weights, weights}));
     tape.backward(ops::mean_bce_with_logits(tape, y, labels));
     return std::array{to_host(y),
                       to_host(tape.gradient(x)),
@@ -286,6 +286,49 @@ TYPED_TEST(MixedTest, cross_layers_of_half_precision_are_near_those_of_float32) 
   for (std::size_t i = 0; i < exact.size(); ++i) {
     this->expect_part(half[i], to_doubles(exact[i]), 0.06);
   }
+}
+
+TYPED_TEST(MixedTest, a_cross_network_has_the_results_of_its_layers) {
+  for (auto const& [batch, width, rank] : {std::array{1, 1, 1}, {37, 16, 8}, {300, 33, 5}}) {
+    std::vector<ops::CrossWeights<TypeParam>> layers;
+    for (int i = 0; i < 3; ++i) {
+      layers.push_back({this->random_tensor({width, rank}),
+                        this->random_tensor({rank, width}),
+                        this->random_tensor({width})});
+    }
+    auto const x = this->put(this->random.reals(batch * width, -0.5F, 0.5F), {batch, width});
+    auto const labels = this->put(this->random.reals(batch * width, 0.0F, 1.0F), {batch, width});
+    auto const train = [&](auto const& crossed_of) {
+      GradientTape tape(this->device());
+      auto const y = crossed_of(tape);
+      tape.backward(ops::mean_bce_with_logits(tape, y, labels));
+      std::vector<Floats> results{to_host(y), to_host(tape.gradient(x))};
+      for (auto const& layer : layers) {
+        results.push_back(to_host(tape.gradient(layer.down)));
+        results.push_back(to_host(tape.gradient(layer.up)));
+        results.push_back(to_host(tape.gradient(layer.bias)));
+      }
+      return results;
+    };
+    auto const each = train([&](auto& tape) {
+      auto crossed = x;
+      for (auto const& layer : layers) {
+        crossed = ops::cross_layer(tape, x, crossed, layer);
+      }
+      return crossed;
+    });
+    auto const whole = train([&](auto& tape) { return ops::cross_network(tape, x, layers); });
+    EXPECT_EQ(whole[0], each[0]);
+    for (std::size_t i = 1; i < each.size(); ++i) {
+      expect_near(whole[i], to_doubles(each[i]), 1e-5);
+    }
+  }
+  expect_refused(
+      [&] {
+        (void)ops::cross_network(this->random_tensor({2, 2}),
+                                 std::vector<ops::CrossWeights<TypeParam>>());
+      },
+      "no layers");
 }
 
 TYPED_TEST(MixedTest, weights_of_other_shapes_are_refused) {

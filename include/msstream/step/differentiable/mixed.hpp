@@ -40,6 +40,10 @@ namespace detail {
                                     AnyTensor const& input,
                                     CrossWeights<AnyRuntime> const& weights,
                                     std::source_location issued_at);
+[[nodiscard]] AnyTensor cross_network(AnyTape* tape,
+                                      AnyTensor const& input,
+                                      std::vector<CrossWeights<AnyRuntime>> const& layers,
+                                      std::source_location issued_at);
 [[nodiscard]] AnyTensor concat_halves(AnyTape* tape,
                                       std::vector<AnyTensor> const& blocks,
                                       std::source_location issued_at);
@@ -89,6 +93,18 @@ template <RealElement T, Runtime R, TapeOf<R> Tape>
   return {msstream::detail::OfKnownType(),
           detail::cross_layer(
               detail::tape_or_null(tape), first.any(), input.any(), weights, issued_at)};
+}
+
+/// Computes cross_network() of the input's type; the tape records the backward as one operation.
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> cross_network(
+    Tape& tape,
+    Tensor<T, R> const& input,
+    std::vector<CrossWeights<R>> const& layers,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::cross_network(
+              detail::tape_or_null(tape), input.any(), {layers.begin(), layers.end()}, issued_at)};
 }
 
 /// Concatenates matrices of half precision side by side: block k [rows, width k] → [rows, sum of

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msstream/base/dtype.hpp>
+#include <msstream/runtime/stream_ref.hpp>
+
+#include <cstdint>
+
+/// Elementwise gradients of matrices [rows, columns] whose column sums are the gradient of a bias:
+/// one pass over the matrices computes both. Elements are float32, float16 or bfloat16, sums are
+/// float32. On CUDA the order of the additions depends only on the sizes and on the size of the
+/// stream's workspace. All arrays are row-major. Capture-safe.
+namespace msstream::ops::kernels {
+
+/// Computes input_gradient = output > 0 ? output_gradient : 0, and its column sums.
+struct ReluSumsArgs {
+  void const* output;  ///< null: input_gradient = output_gradient
+  void const* output_gradient;
+  void* input_gradient;  ///< null: only the sums are wanted; may be output_gradient
+  float* sums;           ///< [columns]
+  std::int64_t rows;
+  std::int64_t columns;
+  DType dtype;
+};
+void relu_gradient_sums(HostStream stream, ReluSumsArgs const& args);
+void relu_gradient_sums(CudaStream stream, ReluSumsArgs const& args);
+
+/// Computes the gradients of cross() for a gradient g of its output: projected_gradient = g * first
+/// with its column sums, and first_gradient = g * projected + added, to which g itself is added if
+/// `adds_gradient`: if the layer's input is `first`, g is a part of its gradient.
+struct CrossSumsArgs {
+  void const* first;
+  void const* projected;
+  void const* output_gradient;
+  void const* added;  ///< null: nothing is added; may be first_gradient
+  bool adds_gradient;
+  void* first_gradient;
+  void* projected_gradient;
+  float* sums;  ///< [columns], of projected_gradient before it is rounded
+  std::int64_t rows;
+  std::int64_t columns;
+  DType dtype;
+};
+void cross_gradient_sums(HostStream stream, CrossSumsArgs const& args);
+void cross_gradient_sums(CudaStream stream, CrossSumsArgs const& args);
+
+}  // namespace msstream::ops::kernels

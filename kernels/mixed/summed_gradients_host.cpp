@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/real_types.hpp"
+#include "mixed/summed_gradients.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace msstream::ops::kernels {
+namespace {
+
+/// Calls gradient_of(element), which returns the addend of a column's sum, for all elements, and
+/// stores the sums, which are added in float64.
+template <class GradientOf>
+void sum_columns(std::int64_t rows,
+                 std::int64_t columns,
+                 float* sums,
+                 GradientOf const& gradient_of) {
+  std::vector<double> totals(static_cast<std::size_t>(columns), 0.0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      totals[static_cast<std::size_t>(column)] +=
+          static_cast<double>(gradient_of(row * columns + column));
+    }
+  }
+  for (std::int64_t column = 0; column < columns; ++column) {
+    sums[column] = static_cast<float>(totals[static_cast<std::size_t>(column)]);
+  }
+}
+
+}  // namespace
+
+void relu_gradient_sums(HostStream stream, ReluSumsArgs const& args) {
+  with_real_type("relu_gradient_sums: the gradient", args.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    stream.run([args] {
+      auto const* const output = static_cast<T const*>(args.output);
+      auto const* const gradient = static_cast<T const*>(args.output_gradient);
+      auto* const masked = static_cast<T*>(args.input_gradient);
+      sum_columns(args.rows, args.columns, args.sums, [=](std::int64_t i) {
+        bool const passes = output == nullptr || to_float(output[i]) > 0.0F;
+        float const value = passes ? to_float(gradient[i]) : 0.0F;
+        if (masked != nullptr) {
+          masked[i] = from_float<T>(value);
+        }
+        return value;
+      });
+    });
+  });
+}
+
+void cross_gradient_sums(HostStream stream, CrossSumsArgs const& args) {
+  with_real_type("cross_gradient_sums: the gradient", args.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    stream.run([args] {
+      auto const* const first = static_cast<T const*>(args.first);
+      auto const* const projected = static_cast<T const*>(args.projected);
+      auto const* const gradient = static_cast<T const*>(args.output_gradient);
+      auto const* const added = static_cast<T const*>(args.added);
+      auto* const first_gradient = static_cast<T*>(args.first_gradient);
+      auto* const projected_gradient = static_cast<T*>(args.projected_gradient);
+      sum_columns(
+          args.rows, args.columns, args.sums, [=, adds = args.adds_gradient](std::int64_t i) {
+            float const of_output = to_float(gradient[i]);
+            float const of_projected = of_output * to_float(first[i]);
+            float const before = added != nullptr ? to_float(added[i]) : 0.0F;
+            float const of_first =
+                of_output * to_float(projected[i]) + before + (adds ? of_output : 0.0F);
+            first_gradient[i] = from_float<T>(of_first);
+            projected_gradient[i] = from_float<T>(of_projected);
+            return of_projected;
+          });
+    });
+  });
+}
+
+}  // namespace msstream::ops::kernels

@@ -61,7 +61,8 @@ class OverlapProgramsTest(unittest.TestCase):
 
     def test_a_command_has_enough_epochs_for_its_steps(self):
         command = command_of(Program("a", "A", ("train", "--capture"), 1300), Path("/build"))
-        self.assertEqual(command, ["/build/examples/train/train", "--capture", "--quiet", "--steps", "1300", "--epochs", "3"])
+        self.assertEqual(command, ["/build/examples/train/train", "--capture", "--quiet", "--steps", "1300", "--epochs", "3",
+                                   "--holdout", "0"])
         script = command_of(Program("b", "B", ("benchmarks/baselines/torch_census_step.py", "--in-range", "10")), Path("/"))
         self.assertTrue(Path(script[1]).is_file(), script)
         self.assertEqual(script[2:], ["--in-range", "10"])
@@ -71,7 +72,7 @@ class OverlapProgramsTest(unittest.TestCase):
         self.assertEqual(self.run_with(record_all, RECORDED=programs), 1)
         text = (self.folder / "programs.md").read_text()
         self.assertIn("## The first\n\n`msstream-overlap run --skip 1.2 --duration 0.03 -- train --quiet --steps 10 "
-                      "--epochs 1`\n\n    report of one.json.gz\n\n    its end\n", text)
+                      "--epochs 1 --holdout 0`\n\n    report of one.json.gz\n\n    its end\n", text)
         self.assertIn("Not recorded:\n\n- two: status 3: error: it broke\n", text)
         self.assertNotIn("The second", text)
         self.assertIn("--steps 10", (self.folder / "one.json.gz").read_text())
@@ -84,6 +85,13 @@ class OverlapProgramsTest(unittest.TestCase):
         self.assertIn("rounds: 3", text)
         self.assertIn("| `train --a` | 4,000 | 1,000 and 5,000 | 3 |", text)
         self.assertIn("| `train --b` | 3,000 | 2,000 and 6,000 | 3 |", text)
+
+    def test_only_chooses_ways_by_their_arguments_too(self):
+        self.options.only = "train --b"
+        self.run_with(time_all, TIMED=[("train", ("--a", "--b")), ("train", ("--b", "--c"))])
+        text = (self.folder / "rates.md").read_text()
+        self.assertIn("| `train --b --c` | 2,000 |", text)
+        self.assertNotIn("--a", text)
 
     def test_a_program_that_fails_is_said(self):
         self.assertEqual(self.run_with(time_all, TIMED=[("train", ("--a",)), ("missing", ())]), 1)

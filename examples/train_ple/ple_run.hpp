@@ -141,14 +141,8 @@ class PleTraining {
     auto result = run_.train_epoch(plan_, [&](Inputs const& inputs) {
       for (std::size_t part = 0; part < feeds.size(); ++part) {
         auto const batch = next_batch(feeds[part]);
-        auto const& to = inputs.batches[part];
         ms::NameScope const named("feed");
-        ms::copy(to.keys, batch.keys);
-        ms::copy(to.continuous, batch.continuous);
-        ms::copy(to.labels, batch.labels);
-        if (to.next_keys) {
-          ms::copy(*to.next_keys, *batch.next_keys);
-        }
+        ms::training::copy(inputs.batches[part], batch);
       }
     });
     result["tasks"] = test();

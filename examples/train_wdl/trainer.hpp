@@ -130,15 +130,16 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
   using Feed = ms::data::DeviceLoader<R>;
+  using ClickBatch = ms::training::ClickBatch<R>;
 
   /// The number of steps that the host may be ahead of the last loss that it has read.
   static constexpr std::size_t kStepsAhead = 2;
 
   /// The parts of a batch that this rank trains on.
   struct OwnRows {
-    std::vector<std::optional<DeviceBatch<R>>> parts;  ///< null: the part has no rows
-    std::vector<std::int64_t> rows = {};               ///< of each part
-    std::int64_t all_rows = 0;                         ///< of all ranks
+    std::vector<std::optional<ClickBatch>> parts;  ///< null: the part has no rows
+    std::vector<std::int64_t> rows = {};           ///< of each part
+    std::int64_t all_rows = 0;                     ///< of all ranks
   };
 
   /// Loads the checkpoint to resume from, and returns its position. Unless tables are in parts, the
@@ -187,7 +188,9 @@ class Trainer {
       auto const batch = feed.next();
       own.rows.push_back(batch->rows());
       bool const is_left_out = batch->rows() == 0 && !model_.in_parts();
-      own.parts.push_back(is_left_out ? std::nullopt : std::optional(batch_of(*batch)));
+      own.parts.push_back(is_left_out
+                              ? std::nullopt
+                              : std::optional(ms::training::click_batch(data_.columns, *batch)));
     }
     auto const in_epoch = step % plan_.batches_per_epoch();
     own.all_rows =
@@ -195,12 +198,16 @@ class Trainer {
     return own;
   }
 
-  [[nodiscard]] DeviceBatch<R> batch_of(ms::data::DeviceBatch<R> const& fed) const {
-    auto const rows = fed.shape_rows();
-    auto const all = ms::training::click_batch(data_.columns, fed);
-    return {all.keys.reshaped({data_.columns.fields(), rows}),
-            all.continuous,
-            all.labels.reshaped({rows, 1})};
+  /// Returns the tensors that the model reads: one key in each field of a row, and one task.
+  [[nodiscard]] static DeviceBatch<R> for_model(ClickBatch const& batch) {
+    auto const& shape = batch.keys.shape();
+    auto const flat = [&](auto const& keys) { return keys.reshaped({shape[0], shape[1]}); };
+    DeviceBatch<R> tensors{
+        flat(batch.keys), batch.continuous, batch.labels.reshaped({shape[1], 1})};
+    if (batch.next_keys) {
+      tensors.next_keys = flat(*batch.next_keys);
+    }
+    return tensors;
   }
 
   static ms::StreamPoolOptions pool_options(TrainOptions const& options) {
@@ -287,7 +294,7 @@ class Trainer {
   ms::Tensor<float, R> train(OwnRows const& own) {
     auto loss = ranks_.backward(tape_, own.rows, own.all_rows, [&](int part) {
       auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
-      return model_.loss(tape_, pool, *own.parts[static_cast<std::size_t>(part)]);
+      return model_.loss(tape_, pool, for_model(*own.parts[static_cast<std::size_t>(part)]));
     });
     optimizer_.step(tape_);
     tape_.clear();
@@ -308,10 +315,9 @@ class Trainer {
     if (!inputs_) {
       inputs_ = OwnRows{{}, own.rows, own.all_rows};
       for (auto const& part : own.parts) {
-        auto& inputs = inputs_->parts.emplace_back(
-            DeviceBatch<R>{like(part->keys), like(part->continuous), like(part->labels)});
+        auto& inputs = inputs_->parts.emplace_back(ms::training::room_for(*part));
         if (looks_ahead()) {
-          inputs->next_keys = like(part->keys);
+          inputs->next_keys.emplace(device_, part->keys.shape());
         }
       }
       return train(own);
@@ -320,25 +326,13 @@ class Trainer {
       return train(own);
     }
     for (std::size_t part = 0; part < own.parts.size(); ++part) {
-      auto const& inputs = *inputs_->parts[part];
-      auto const& batch = *own.parts[part];
-      ms::copy(inputs.keys, batch.keys);
-      ms::copy(inputs.continuous, batch.continuous);
-      ms::copy(inputs.labels, batch.labels);
-      if (inputs.next_keys) {
-        ms::copy(*inputs.next_keys, *batch.next_keys);
-      }
+      ms::training::copy(*inputs_->parts[part], *own.parts[part]);
     }
     if (!captured_) {
       captured_.emplace(device_, [this] { captured_loss_ = train(*inputs_); });
     }
     captured_->replay();
     return *captured_loss_;
-  }
-
-  template <class T>
-  [[nodiscard]] ms::Tensor<T, R> like(ms::Tensor<T, R> const& tensor) const {
-    return ms::Tensor<T, R>(device_, tensor.shape());
   }
 
   void harvest_losses(std::size_t leave) {
@@ -383,7 +377,7 @@ class Trainer {
     ms::metrics::LogLoss log_loss(device_);
     ms::metrics::MetricSet const metrics(auc, log_loss);
     while (auto const fed = feed.next()) {
-      auto const batch = batch_of(*fed);
+      auto const batch = for_model(ms::training::click_batch(data_.columns, *fed));
       auto const logits = model_.forward(tape_, pool_, batch);
       metrics.update(
           ranks_.of_all_ranks({.scores = logits,

@@ -36,14 +36,21 @@ class PleModelTest : public OpsTest<R> {
   Floats continuous = this->random.reals(kBatch * 3);
   Floats labels = this->random.reals(2 * kBatch, 0.0F, 1.0F);
 
+  [[nodiscard]] DeviceBatch<R> batch() {
+    auto floats = continuous;
+    floats.insert(floats.end(), labels.begin(), labels.end());
+    auto const count = static_cast<std::int64_t>(floats.size());
+    return training::click_batch<R>(this->put(keys, {4, kBatch, kHotness}),
+                                    this->put(floats, {count}),
+                                    {.continuous = 3, .tasks = 2});
+  }
+
   template <class Model>
   Floats losses(int steps, StepsIssued const& issued = {}) {
     Device<R> const& device = this->device();
     return model_losses(device,
                         Model(device, shape),
-                        DeviceBatch<R>{this->put(keys, {4, kBatch, kHotness}),
-                                       this->put(continuous, {kBatch, 3}),
-                                       this->put(labels, {2, kBatch, 1})},
+                        batch(),
                         {.kind = ops::OptimizerKind::adagrad, .learning_rate = 0.02F},
                         steps,
                         issued);

@@ -56,6 +56,15 @@ TEST_P(TrainPle, report_says_how_the_run_was_and_went) {
   EXPECT_EQ(untested["epochs"][0]["tasks"].size(), 0U);
 }
 
+TEST_P(TrainPle, a_captured_step_has_two_copies_beside_its_graph) {
+  auto const operations = [&](std::string const& steps) {
+    auto const way = Words{"--capture", "--holdout", "0", "--stream-groups", "3", "--steps", steps};
+    return report_of(small() + way)["operations"].get<std::int64_t>();
+  };
+  // Two uploads of the batch after it, two copies to what the graph reads, the graph, and its loss.
+  EXPECT_EQ(operations("5") - operations("4"), 6);
+}
+
 TEST_P(TrainPle, each_step_trains_on_another_batch_in_another_order_each_epoch) {
   auto const still = small() + Words{"--lr", "0", "--steps", "12"};
   auto const losses = report_of(still)["losses"];

@@ -66,6 +66,15 @@ TEST_P(TrainWdlReport, seven_groups_reserve_hardly_more_memory_than_one) {
   EXPECT_GT(reserved("7", {"MSSTREAM_MEMORY_POOLS=private"}), 1.10 * one) << "too little to tell";
 }
 
+TEST_P(TrainWdlReport, a_captured_step_has_two_copies_beside_its_graph) {
+  auto const operations = [&](std::string const& steps) {
+    auto const way = Words{"--capture", "--holdout", "0", "--stream-groups", "4", "--steps", steps};
+    return report_of(small() + way)["operations"].get<std::int64_t>();
+  };
+  // Two uploads of the batch after it, two copies to what the graph reads, the graph, and its loss.
+  EXPECT_EQ(operations("5") - operations("4"), 6);
+}
+
 TEST_P(TrainWdlReport, counts_every_wait_as_issued_without_reduction) {
   auto const waits = report_of(small() + Words{"--steps", "4", "--no-reduce-waits"})["waits"];
   EXPECT_EQ(waits["elided"], 0);

@@ -62,6 +62,38 @@ TYPED_TEST(ClickBatchTest, has_the_columns_by_their_roles_on_the_device_and_from
   }
 }
 
+TYPED_TEST(ClickBatchTest, is_copied_by_one_operation_for_each_tensor_of_the_loader) {
+  StreamPool pool(this->device(), {.groups = 1});
+  auto const rows = three_clicks();
+  auto const columns = datasets::click_columns(rows.schema());
+  data::DeviceLoader loader(this->device(), pool[0], rows.reader(), {.batch_size = 3});
+  auto const batch = click_batch(columns, loader.next().value());
+  auto room = room_for(batch);
+  EXPECT_NE(room.keys.identity(), batch.keys.identity());
+  EXPECT_NE(room.floats.identity(), batch.floats.identity());
+  EXPECT_FALSE(room.next_keys);
+
+  auto before = this->device().operation_count();
+  copy(room, batch);
+  EXPECT_EQ(this->device().operation_count() - before, 2U);
+  EXPECT_EQ(room.keys.shape(), Shape({2, 3, 2}));
+  EXPECT_EQ(to_host(room.keys), (Integers{1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60}));
+  EXPECT_EQ(room.continuous.shape(), Shape({3, 2}));
+  EXPECT_EQ(to_host(room.continuous), (Floats{0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F}));
+  EXPECT_EQ(room.labels.shape(), Shape({2, 3, 1}));
+  EXPECT_EQ(to_host(room.labels), (Floats{1, 0, 1, 0, 0, 1}));
+
+  // With room for the next batch's keys, these are copied too, and a batch must have them.
+  room.next_keys.emplace(room.keys.device(), room.keys.shape());
+  EXPECT_THROW(copy(room, batch), std::bad_optional_access);
+  auto ahead = batch;
+  ahead.next_keys = this->put(Integers(12, 7), {2, 3, 2});
+  before = this->device().operation_count();
+  copy(room, ahead);
+  EXPECT_EQ(this->device().operation_count() - before, 3U);
+  EXPECT_EQ(to_host(*room.next_keys), Integers(12, 7));
+}
+
 TEST(EpochPlan, counts_the_batches_of_the_loader) {
   for (auto const last :
        {data::LastBatch::partial, data::LastBatch::padded, data::LastBatch::dropped}) {

@@ -81,7 +81,9 @@ void launch_kinds(CudaStream stream, TablesLookupArgs const& args) {
   if (args.argmax != nullptr && plan.argmax_width > 0) {
     launch<Tables, TableKinds::any_with_argmax>(stream, args);
   } else if (!plan.gathers_all || pools_all(args)) {
-    launch<Tables, TableKinds::any>(stream, args);
+    bool const only_adds = args.weights == nullptr && plan.argmax_width == 0;
+    only_adds ? launch<Tables, TableKinds::sums>(stream, args)
+              : launch<Tables, TableKinds::any>(stream, args);
   } else if (plan.loads_floats && args.output_dtype == DType::float32) {
     launch<Tables, TableKinds::float_gathers>(stream, args);
   } else {

@@ -19,21 +19,27 @@
 namespace msstream::ops::kernels {
 
 inline constexpr int kPooledRowsInFlight = 8;
+inline constexpr int kSumRowsInFlight = 4;  ///< with 24 warps a multiprocessor, 48 KB of float rows
 
 /// The kinds of tables that a launch supports. The fewer kinds a kernel supports, the fewer
 /// registers it needs, and the more warps are resident.
 enum class TableKinds : std::uint8_t {
   float_gathers,  ///< hotness 1, float32 tables with 16-byte loads, float32 output
   gathers,        ///< hotness 1, any types
-  sums,           ///< any lengths and types, no weights, no Pooling::max
+  /// float32 tables of at least 8 lanes a row, with 16-byte loads, without weights or Pooling::max
+  float_sums,
   any,
   any_with_argmax,  ///< any, of which those of Pooling::max also write argmax
 };
 [[nodiscard]] constexpr bool only_gathers(TableKinds kinds) {
   return kinds == TableKinds::float_gathers || kinds == TableKinds::gathers;
 }
+/// Returns whether all tables are of float32 and have rows that are read 16 bytes at a time.
+[[nodiscard]] constexpr bool only_floats(TableKinds kinds) {
+  return kinds == TableKinds::float_gathers || kinds == TableKinds::float_sums;
+}
 [[nodiscard]] constexpr bool only_sums(TableKinds kinds) {
-  return kinds == TableKinds::sums;
+  return kinds == TableKinds::float_sums;
 }
 [[nodiscard]] constexpr bool writes_argmax(TableKinds kinds) {
   return kinds == TableKinds::any_with_argmax;
@@ -250,14 +256,14 @@ inline constexpr int kLog2LeastSumLanes = 3;
 
 /// Adds up the rows of the bags of a tile, without weights, as pool_tile() does. Each lane of a
 /// group holds the id of one position, and of the position as many further on as the group has
-/// lanes. For each row that it adds, the group requests the row kPooledRowsInFlight further on, so
+/// lanes. For each row that it adds, the group requests the row kSumRowsInFlight further on, so
 /// that rows are in flight from the first to the last of a bag.
 template <TableKinds Kinds, class T, int Count>
 __device__ __forceinline__ void sum_tile(TablesLookupArgs const& args,
                                          TableTile const& tile,
                                          BagWidths const& widths,
                                          OutOfRangeIds& bad) {
-  constexpr int kInFlight = kPooledRowsInFlight;
+  constexpr int kInFlight = kSumRowsInFlight;
   static_assert(kInFlight <= 1 << kLog2LeastSumLanes, "a row in flight has its id in a lane");
   static_assert(kRowsOfPart % kInFlight == 0, "parts end between rounds");
   auto const& table = tile.table;
@@ -359,8 +365,8 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
   int const group_lane = lane & ((1 << log2_lanes) - 1);
   auto const places = places_of_group(args, tile, bag);
   auto const* const weights = static_cast<T const*>(table.table);
-  bool const is_weighted = !only_sums(Kinds) && args.weights != nullptr;
-  bool const is_max = !only_sums(Kinds) && table.pooling == Pooling::max;
+  bool const is_weighted = args.weights != nullptr;
+  bool const is_max = table.pooling == Pooling::max;
   for (int column = group_lane * Count; column < table.width; column += Count << log2_lanes) {
     auto const load = [&](std::int64_t row) {
       return load_packed<Count>(weights + row * table.width + column);
@@ -435,19 +441,15 @@ __device__ __forceinline__ void look_up_tile(TablesLookupArgs const& args,
                                              OutOfRangeIds& bad) {
   constexpr int kWidest = 16 / sizeof(T);
   bool const gathers = only_gathers(Kinds) || is_gathered(args, tile.table);
-  if (Kinds == TableKinds::float_gathers || tile.table.columns_a_lane == kWidest) {
+  if (only_floats(Kinds) || tile.table.columns_a_lane == kWidest) {
     if (gathers) {
       gather_tile<Kinds, T, kWidest>(args, tile, widths, bad);
     } else if constexpr (only_sums(Kinds)) {
-      if (tile.table.log2_lanes >= kLog2LeastSumLanes) {
-        sum_tile<Kinds, T, kWidest>(args, tile, widths, bad);
-      } else {
-        pool_tile<Kinds, T, kWidest>(args, tile, widths, bad);
-      }
+      sum_tile<Kinds, T, kWidest>(args, tile, widths, bad);
     } else if constexpr (!only_gathers(Kinds)) {
       pool_tile<Kinds, T, kWidest>(args, tile, widths, bad);
     }
-  } else {
+  } else if constexpr (!only_sums(Kinds)) {
     if (gathers) {
       gather_tile<Kinds, T, 1>(args, tile, widths, bad);
     } else if constexpr (!only_gathers(Kinds)) {

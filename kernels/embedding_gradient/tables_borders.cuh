@@ -52,6 +52,7 @@ struct TableSumBorder {
   PlaceRange tails{0, 0};
   std::int64_t part = 0;
   std::int32_t rank = -1;  ///< negative if there is no such row
+  std::int32_t table = 0;
   std::int32_t width = 0;
 
   __device__ TableSumBorder(TablesGradientArgs const& args,
@@ -65,7 +66,8 @@ struct TableSumBorder {
         rank = first_rank;
         tails = {args.starts[rank] / parts.places, part};
         auto const bag = static_cast<unsigned>(args.bags_of_places[args.positions[mine.begin]]);
-        width = args.tables[bag / static_cast<unsigned>(args.batch)].width;
+        table = static_cast<std::int32_t>(bag / static_cast<unsigned>(args.batch));
+        width = args.tables[table].width;
       }
     }
   }
@@ -75,28 +77,21 @@ struct TableSumBorder {
   }
 };
 
-// Completes rows of gradients whose sorted positions lie in several parts: a warp per part, or the
-// whole block if a row has many partial sums. No other warp writes the row. The blocks after those
-// for the parts find the first distinct row of each table.
-static __global__ void __launch_bounds__(kTableSumThreads)
-    table_sum_borders_kernel(TablesGradientArgs const args,
-                             TableSumParts parts,
-                             std::int64_t widest,
-                             std::int64_t tables,
-                             float const* tails,
-                             float const* heads) {
+/// Completes the sums of rows whose sorted positions lie in several parts, those that end in the
+/// parts of one block: a warp per part, or the whole block if a row has many partial sums. All
+/// lanes of one warp call finish(border, column, sum) for every 32 * kTableSumCount columns of a
+/// row, also those whose columns are beyond its width. No other warp completes the row. All threads
+/// of the block must call complete_sums() together.
+template <class Finish>
+__device__ void complete_sums(TablesGradientArgs const& args,
+                              TableSumParts const& parts,
+                              std::int64_t widest,
+                              float const* tails,
+                              float const* heads,
+                              Finish const& finish) {
   __shared__ bool is_long[kTableSumWarps];
   __shared__ float partials[kTableSumWarps][32 * kTableSumCount];
   auto const first_part = std::int64_t{blockIdx.x} * kTableSumWarps;
-  auto const blocks_of_parts = ceil_div<std::int64_t>(parts.parts, kTableSumWarps);
-  if (blockIdx.x >= blocks_of_parts) {
-    auto const table = (blockIdx.x - blocks_of_parts) * kTableSumThreads + threadIdx.x;
-    if (table <= tables) {
-      args.table_starts[table] =
-          count_not_above(args.unique_rows, *args.unique_count, args.first_rows[table] - 1);
-    }
-    return;
-  }
   int const warp = static_cast<int>(threadIdx.x) / 32;
   int const lane = static_cast<int>(threadIdx.x) % 32;
   TableSumBorder const mine(args, parts, first_part + warp);
@@ -110,13 +105,10 @@ static __global__ void __launch_bounds__(kTableSumThreads)
                    ? sum_of_tails(tails, widest, range, head, column, border.width - column)
                    : Columns<kTableSumCount>{};
       };
-  auto const store =
-      [&](TableSumBorder const& border, Columns<kTableSumCount> const& sum, int column) {
-        store_some_columns(args.values + border.rank * widest + column, sum, border.width - column);
-      };
   if (!mine.is_long()) {
-    for (int column = lane * kTableSumCount; column < mine.width; column += 32 * kTableSumCount) {
-      store(mine, sum_of(mine, mine.tails, true, column), column);
+    for (int base = 0; base < mine.width; base += 32 * kTableSumCount) {
+      int const column = base + lane * kTableSumCount;
+      finish(mine, column, sum_of(mine, mine.tails, true, column));
     }
   }
   __syncthreads();
@@ -144,11 +136,88 @@ static __global__ void __launch_bounds__(kTableSumThreads)
             sum.at[c] = __fadd_rn(sum.at[c], partials[other][lane * kTableSumCount + c]);
           }
         }
-        store(border, sum, column);
+        finish(border, column, sum);
       }
       __syncthreads();
     }
   }
+}
+
+/// Completes rows whose sorted positions lie in several parts. For a sink that finds tables, the
+/// blocks after those for the parts find the first distinct row of each table.
+template <class Sink>
+__global__ void __launch_bounds__(kTableSumThreads)
+    table_sum_borders_kernel(__grid_constant__ TablesGradientArgs const args,
+                             __grid_constant__ Sink const sink,
+                             TableSumParts const parts,
+                             std::int64_t widest,
+                             std::int64_t tables,
+                             float const* tails,
+                             float const* heads) {
+  auto const blocks_of_parts = ceil_div<std::int64_t>(parts.parts, kTableSumWarps);
+  if (Sink::kFindsTables && blockIdx.x >= blocks_of_parts) {
+    auto const table = (blockIdx.x - blocks_of_parts) * kTableSumThreads + threadIdx.x;
+    if (table <= tables) {
+      args.table_starts[table] =
+          count_not_above(args.unique_rows, *args.unique_count, args.first_rows[table] - 1);
+    }
+    return;
+  }
+  if (sink.is_skipped()) {
+    return;
+  }
+  auto const finish =
+      [&](TableSumBorder const& border, std::int64_t column, Columns<kTableSumCount> const& sum) {
+        auto const table = sink.table(args, border.table);
+        if (!table.exists()) {
+          return;
+        }
+        RowLanes shape(32 * kTableSumCount, kTableSumCount);
+        shape.width = border.width;
+        auto const target = sink.target_of(args, border.table, border.rank);
+        typename Sink::Ahead ahead;
+        ahead.load(table, target, column);
+        float squares[] = {sink.squares_of(table, ahead, sum)};
+        sink.add_squares(squares, shape);
+        sink.finish(table, ahead, shape, target, column, sum, squares[0]);
+      };
+  complete_sums(args, parts, widest, tails, heads, finish);
+}
+
+/// Sums the gradients of the distinct rows of many tables, and passes the sums to the sink.
+template <class Sink>
+void launch_table_sums(CudaStream stream, TablesGradientArgs const& args, Sink const& sink) {
+  auto const& plan = *args.plan;
+  RowLanes const shape(plan.widest, kTableSumCount);
+  TableSumParts const parts(args.places);
+  TableSumBorders const borders(args.workspace, parts, plan.widest);
+  if (parts.parts > 0) {
+    table_sum_parts_kernel<<<grid_for(parts.parts, kTableSumThreads / shape.lanes()),
+                             kTableSumThreads,
+                             StagedTablePlaces::bytes_a_block(shape),
+                             stream>>>(
+        args, sink, shape, parts, {plan.width, plan.argmax_width}, borders.tails, borders.heads);
+    check_launch("sums of tables, parts");
+  }
+  auto const tables = static_cast<std::int64_t>(plan.tables.size());
+  auto const blocks =
+      ceil_div<std::int64_t>(parts.parts, kTableSumWarps) +
+      (Sink::kFindsTables ? ceil_div<std::int64_t>(tables + 1, kTableSumThreads) : 0);
+  if (blocks > 0) {
+    table_sum_borders_kernel<<<grid_for(blocks, 1), kTableSumThreads, 0, stream>>>(
+        args, sink, parts, plan.widest, tables, borders.tails, borders.heads);
+    check_launch("sums of tables, borders");
+  }
+}
+
+/// Returns whether four neighbouring columns of the output gradient of a table can be loaded at
+/// once.
+[[nodiscard]] inline bool has_whole_gradient(TablesGradientArgs const& args,
+                                             TableDescriptor const& table) {
+  auto const bytes = kTableSumCount * bytes_of(args.gradient_dtype);
+  return table.width % kTableSumCount == 0 && table.first_column % kTableSumCount == 0 &&
+         args.plan->width % kTableSumCount == 0 &&
+         reinterpret_cast<std::uintptr_t>(args.output_gradient) % bytes == 0;
 }
 
 }  // namespace msstream::ops::kernels

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/real_types.hpp"
-#include "common/workspace_layout.hpp"
+#include "common/vector_map.cuh"
 #include "embedding_gradient/tables_borders.cuh"
 #include "embedding_gradient/tables_places.hpp"
 #include "embedding_gradient/tables_sums.cuh"
 #include "ids/bag_offsets.cuh"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -97,40 +98,6 @@ __global__ void __launch_bounds__(kTableSumThreads)
   }
 }
 
-/// The partial sums of rows whose sorted positions lie in several parts; a second launch adds them.
-struct TableSumBorders {
-  float* tails;  ///< [parts, widest]
-  float* heads;  ///< [parts, widest]
-  std::size_t bytes;
-
-  TableSumBorders(void* memory, TableSumParts const& parts, std::int64_t widest) {
-    WorkspaceLayout workspace(memory);
-    tails = workspace.take<float>(parts.parts * widest);
-    heads = workspace.take<float>(parts.parts * widest);
-    bytes = workspace.bytes();
-  }
-};
-
-template <class T, bool HasMax>
-void launch_sums(CudaStream stream, TablesGradientArgs const& args) {
-  auto const& plan = *args.plan;
-  RowLanes const shape(plan.widest, kTableSumCount);
-  TableSumParts const parts(args.places);
-  TableSumBorders const borders(args.workspace, parts, plan.widest);
-  if (parts.parts > 0) {
-    table_sum_parts_kernel<T, HasMax>
-        <<<grid_for(parts.parts, kTableSumThreads / shape.lanes()), kTableSumThreads, 0, stream>>>(
-            args, shape, parts, {plan.width, plan.argmax_width}, borders.tails, borders.heads);
-    check_launch("embedding_tables_gradient, parts");
-  }
-  auto const tables = static_cast<std::int64_t>(plan.tables.size());
-  auto const blocks = ceil_div<std::int64_t>(parts.parts, kTableSumWarps) +
-                      ceil_div<std::int64_t>(tables + 1, kTableSumThreads);
-  table_sum_borders_kernel<<<grid_for(blocks, 1), kTableSumThreads, 0, stream>>>(
-      args, parts, plan.widest, tables, borders.tails, borders.heads);
-  check_launch("embedding_tables_gradient, borders");
-}
-
 }  // namespace
 
 void embedding_tables_places(CudaStream stream, TablePlacesArgs const& args) {
@@ -167,11 +134,17 @@ std::size_t embedding_tables_gradient_workspace_bytes(CudaStream,
 }
 
 void embedding_tables_gradient(CudaStream stream, TablesGradientArgs const& args) {
-  with_real_type("embedding_tables_gradient: a gradient", args.gradient_dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    bool const has_max = args.argmax != nullptr && args.plan->argmax_width > 0;
-    has_max ? launch_sums<T, true>(stream, args) : launch_sums<T, false>(stream, args);
-  });
+  require_real_type("embedding_tables_gradient: a gradient", args.gradient_dtype);
+  auto const& plan = *args.plan;
+  bool const is_whole = plan.widest % kTableSumCount == 0 && quads_fit(args.values) &&
+                        std::ranges::all_of(plan.tables, [&](TableDescriptor const& table) {
+                          return has_whole_gradient(args, table);
+                        });
+  if (is_whole) {
+    launch_table_sums(stream, args, StoreTableSums<true>{args.values, plan.widest});
+  } else {
+    launch_table_sums(stream, args, StoreTableSums<false>{args.values, plan.widest});
+  }
 }
 
 }  // namespace msstream::ops::kernels

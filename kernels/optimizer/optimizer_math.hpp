@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -57,6 +58,7 @@ struct StepRule {
   float decoupled_decay;  ///< d of lr d w, which is subtracted from the weight
   float gradient_scale;   ///< with which gradients are multiplied: mean and clipping by norm
   float clip_bound;       ///< clipping by value, of gradients that are multiplied already
+  bool keeps_gradients;   ///< whether scale, clipping and coupled decay change no gradient
   float l1;
   float l2;
   float ftrl_beta;
@@ -99,6 +101,8 @@ MSSTREAM_HOST_DEVICE inline StepRule rule_of_step(OptimizerRule const& rule,
     out.coupled_decay = is_decoupled ? 0.0F : group.weight_decay;
     out.decoupled_decay = is_decoupled ? group.weight_decay : 0.0F;
   }
+  out.keeps_gradients = out.gradient_scale == 1.0F && out.coupled_decay == 0.0F &&
+                        out.clip_bound == std::numeric_limits<float>::infinity();
   return out;
 }
 
@@ -264,11 +268,12 @@ MSSTREAM_HOST_DEVICE inline float move_row_state(StepRule const& rule,
     return adam_bound(rule, row_state).value;
   }
 }
-/// Updates one weight of a row, by a rule with one number of state per row.
+/// Updates one weight of a row, by a rule with one number of state per row. `gradient` is that
+/// which shaped() returns.
 template <OptimizerKind Kind>
 MSSTREAM_HOST_DEVICE inline void move_in_row(
     StepRule const& rule, float of_row, float gradient, float& weight, float& state0) {
-  Rounded const g{shaped(rule, gradient, weight)};
+  Rounded const g{gradient};
   if constexpr (Kind == OptimizerKind::rowwise_adagrad) {
     weight = (Rounded{weight} - Rounded{of_row} * g).value;
   } else {

@@ -142,10 +142,11 @@ struct RowInMotion {
   }
   /// Updates the columns with the number that move_row_state() returned for their row.
   __device__ void move_columns_by(StepRule const& rule, Columns<4> const& gradient, float of_row) {
+    auto const used = shaped_columns(rule, gradient);
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       float weight = widen(weights.lanes[c]);
-      move_in_row<Kind>(rule, of_row, gradient.at[c], weight, state0.lanes[c]);
+      move_in_row<Kind>(rule, of_row, used.at[c], weight, state0.lanes[c]);
       weights.lanes[c] = narrowed<Weight>(weight);
     }
   }
@@ -209,13 +210,27 @@ struct RowInMotion {
     }
   }
 
+  /// Returns the gradient that the rule uses. All rows of a step take the same branch, which costs
+  /// less than the arithmetic that changes nothing.
+  __device__ Columns<4> shaped_columns(StepRule const& rule, Columns<4> const& gradient) const {
+    if (rule.keeps_gradients) {
+      return gradient;
+    }
+    Columns<4> used;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      used.at[c] = shaped(rule, gradient.at[c], widen(weights.lanes[c]));
+    }
+    return used;
+  }
   /// Returns the sum of the squares of the gradient that the rule uses.
   __device__ float squares_of(StepRule const& rule, Columns<4> const& gradient) const {
+    auto const used = shaped_columns(rule, gradient);
     float squares = 0.0F;
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       // Beyond the width, gradient and weights are 0.
-      squares = add_square(squares, shaped(rule, gradient.at[c], widen(weights.lanes[c])));
+      squares = add_square(squares, used.at[c]);
     }
     return squares;
   }

@@ -114,8 +114,11 @@ void move_row(StepRule const& rule,
     for (std::int64_t c = 0; c < table.width; ++c) {
       float weight = to_float(weights[c]);
       float unused = 0.0F;
-      move_in_row<Kind>(
-          rule, of_row, gradient[c], weight, has_row_state0<Kind> ? unused : states0[c]);
+      move_in_row<Kind>(rule,
+                        of_row,
+                        shaped(rule, gradient[c], weight),
+                        weight,
+                        has_row_state0<Kind> ? unused : states0[c]);
       weights[c] = from_float<Weight>(weight);
     }
   } else {

@@ -53,47 +53,65 @@ struct MovedRows {
   }
 };
 
-/// Updates the rows that have a gradient with `threads` threads, each of which updates `Lanes`
-/// neighbouring weights of a row at a time.
-template <OptimizerKind Kind, class Weight, int Lanes>
+/// The number of rows that a group of lanes has in flight, so that it waits once for several rows
+/// that are anywhere in the table: as many as keep all threads resident.
+template <OptimizerKind Kind>
+inline constexpr int kRowsInFlight = has_state1<Kind> && !has_row_state1<Kind> ? 2 : 4;
+
+/// The rows of a table that a group of lanes updates together: those from `first` on that are
+/// `distance` apart, as far as they have a gradient.
+template <OptimizerKind Kind>
+struct RowsTogether {
+  static constexpr int kCount = kRowsInFlight<Kind>;
+  std::int64_t rows[kCount];  ///< of the table; negative for one that does not exist
+
+  __device__ RowsTogether(MovedRows const& update,
+                          std::int64_t first,
+                          std::int64_t distance,
+                          std::int64_t end) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      auto const u = first + k * distance;
+      rows[k] = u < end ? update.row(u) : -1;
+    }
+  }
+};
+
+/// Updates the rows that have a gradient with `threads` threads, by a rule that treats each weight
+/// alone. A group of lanes updates several rows at once, each lane four columns of each.
+template <OptimizerKind Kind, class Weight, bool IsWhole>
 __device__ __forceinline__ void move_rows(MovedRows const& update,
                                           StepRule const& step_rule,
                                           std::int64_t thread,
                                           std::int64_t threads) {
-  using Weights = Pack<Weight, Lanes>;
-  using Floats = Pack<float, Lanes>;
-  std::int64_t const units_a_row = update.width / Lanes;
-  std::int64_t const begin = update.begin();
-  std::int64_t const units = (*update.row_count - begin) * units_a_row;
-  for (std::int64_t unit = thread; unit < units; unit += threads) {
-    std::int64_t const row_of_table = unit / units_a_row;
-    std::int64_t const column = (unit - row_of_table * units_a_row) * Lanes;
-    std::int64_t const u = begin + row_of_table;
-    std::int64_t const place = update.row(u) * update.width + column;
-    auto* const weights_at = reinterpret_cast<Weights*>(static_cast<Weight*>(update.table) + place);
-    auto* const state0_at = reinterpret_cast<Floats*>(update.state0 + place);
-    auto* const state1_at = reinterpret_cast<Floats*>(update.state1 + place);
-    Floats const gradient = *reinterpret_cast<Floats const*>(update.gradient(u) + column);
-    Weights weights = *weights_at;
-    Floats state0{};
-    Floats state1{};
-    if constexpr (has_state0<Kind>) {
-      state0 = *state0_at;
-    }
-    if constexpr (has_state1<Kind>) {
-      state1 = *state1_at;
-    }
-    for (int k = 0; k < Lanes; ++k) {
-      float weight = widen(weights.lanes[k]);
-      move<Kind>(step_rule, gradient.lanes[k], weight, state0.lanes[k], state1.lanes[k]);
-      weights.lanes[k] = narrowed<Weight>(weight);
-    }
-    *weights_at = weights;
-    if constexpr (has_state0<Kind>) {
-      *state0_at = state0;
-    }
-    if constexpr (has_state1<Kind>) {
-      *state1_at = state1;
+  using Row = RowInMotion<Kind, Weight, IsWhole>;
+  constexpr int kCount = kRowsInFlight<Kind>;
+  RowLanes const shape(update.width, 4);
+  DeviceTable<Weight> const table{
+      static_cast<Weight*>(update.table), update.state0, update.state1, update.width};
+  auto const groups = threads >> shape.log2_lanes;
+  auto const end = *update.row_count;
+  for (auto u = update.begin() + (thread >> shape.log2_lanes); u < end; u += kCount * groups) {
+    RowsTogether<Kind> const together(update, u, groups, end);
+    for (std::int64_t column = 4 * shape.lane(); column < update.width;
+         column += 4 * shape.lanes()) {
+      Row moving[kCount];
+      Pack<float, 4> gradients[kCount] = {};
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        if (together.rows[k] >= 0) {
+          moving[k].load(table, together.rows[k], column);
+          load_four<IsWhole, true>(
+              update.gradient(u + k * groups), column, update.width, gradients[k]);
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        if (together.rows[k] >= 0) {
+          moving[k].move_columns(step_rule, unpacked(gradients[k]), 0.0F, update.width);
+          moving[k].store(table, together.rows[k], column);
+        }
+      }
     }
   }
 }
@@ -107,6 +125,55 @@ __device__ __forceinline__ void for_columns(std::int64_t first_column,
                                             Function const& function) {
   for (auto column = first_column; column < width; column += step) {
     function(column);
+  }
+}
+
+/// Updates the rows of a table by a rule that needs whole rows, each row by a group of lanes that
+/// holds it at once.
+template <OptimizerKind Kind, class Weight, bool IsWhole>
+__device__ __forceinline__ void move_held_rows(MovedRows const& update,
+                                               StepRule const& step_rule,
+                                               RowLanes const& shape,
+                                               std::int64_t thread,
+                                               std::int64_t threads) {
+  using Row = RowInMotion<Kind, Weight, IsWhole>;
+  constexpr int kCount = kRowsInFlight<Kind>;
+  DeviceTable<Weight> const table{
+      static_cast<Weight*>(update.table), update.state0, update.state1, update.width};
+  std::int64_t const column = 4 * shape.lane();
+  auto const groups = threads >> shape.log2_lanes;
+  auto const end = *update.row_count;
+  for (auto u = update.begin() + (thread >> shape.log2_lanes); u < end; u += kCount * groups) {
+    RowsTogether<Kind> const together(update, u, groups, end);
+    Row moving[kCount];
+    Pack<float, 4> gradients[kCount] = {};
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      if (together.rows[k] >= 0) {
+        moving[k].load(table, together.rows[k], column);
+        load_four<IsWhole, true>(
+            update.gradient(u + k * groups), column, update.width, gradients[k]);
+      }
+    }
+    float squares[kCount] = {};
+    if constexpr (has_row_state<Kind>) {
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        squares[k] = moving[k].squares_of(step_rule, unpacked(gradients[k]));
+      }
+      Row::sum_over_lanes(squares, shape);
+    }
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      if (together.rows[k] >= 0) {
+        if constexpr (has_trust_ratio<Kind>) {
+          moving[k].move_columns(step_rule, unpacked(gradients[k]), shape, column);
+        } else {
+          moving[k].move_columns(step_rule, unpacked(gradients[k]), squares[k], update.width);
+        }
+        moving[k].store(table, together.rows[k], column);
+      }
+    }
   }
 }
 
@@ -124,6 +191,10 @@ __device__ __forceinline__ void move_whole_rows(MovedRows const& update,
       static_cast<Weight*>(update.table), update.state0, update.state1, update.width};
   std::int64_t const step = 4 * shape.lanes();
   std::int64_t const first_column = 4 * shape.lane();
+  if (update.width <= step) {
+    move_held_rows<Kind, Weight, IsWhole>(update, step_rule, shape, thread, threads);
+    return;
+  }
   auto const end = *update.row_count;
   for (auto u = update.begin() + (thread >> shape.log2_lanes); u < end;
        u += threads >> shape.log2_lanes) {
@@ -134,13 +205,6 @@ __device__ __forceinline__ void move_whole_rows(MovedRows const& update,
       load_four<IsWhole>(gradients, column, update.width, four);
       return unpacked(four);
     };
-    if (update.width <= step) {
-      Row moving;
-      moving.load(table, row, first_column);
-      moving.move_columns(step_rule, gradient_at(first_column), shape, first_column);
-      moving.store(table, row, first_column);
-      continue;
-    }
     if constexpr (has_trust_ratio<Kind>) {
       float sums[2] = {0.0F, 0.0F};
       for_columns(first_column, update.width, step, [&](std::int64_t column) {
@@ -192,7 +256,7 @@ __device__ __forceinline__ void move_any_rows(MovedRows const& update,
   if constexpr (needs_whole_rows<Kind>) {
     move_whole_rows<Kind, Weight, Lanes == 4>(update, step_rule, thread, threads);
   } else {
-    move_rows<Kind, Weight, Lanes>(update, step_rule, thread, threads);
+    move_rows<Kind, Weight, Lanes == 4>(update, step_rule, thread, threads);
   }
 }
 
@@ -247,13 +311,8 @@ bool moves_quads(OptimizerKind kind, RowUpdate const& update) {
 // rows exist.
 constexpr unsigned kMostBlocks = 2048;
 
-unsigned row_blocks(OptimizerKind kind, RowUpdate const& update) {
-  bool const whole_rows = kind == OptimizerKind::rowwise_adagrad ||
-                          kind == OptimizerKind::partial_rowwise_adam ||
-                          kind == OptimizerKind::lamb;
-  auto const units_a_row = whole_rows ? std::int64_t{row_lanes(update.width)}
-                                      : update.width / (moves_quads(kind, update) ? 4 : 1);
-  auto const units = update.capacity * units_a_row;
+unsigned row_blocks(RowUpdate const& update) {
+  auto const units = update.capacity * row_lanes(update.width);
   return std::min(kMostBlocks, grid_for(units, kBlockThreads));
 }
 
@@ -262,7 +321,7 @@ void update_one_table(CudaStream stream,
                       OptimizerRule const& rule,
                       StepState const* step,
                       RowUpdate const& update) {
-  auto const blocks = row_blocks(rule.kind, update);
+  auto const blocks = row_blocks(update);
   MovedRows const moved(update, moves_quads(rule.kind, update));
   with_kind(rule.kind, [&](auto kind) {
     if (moved.quads) {
@@ -284,11 +343,11 @@ void update_tables(CudaStream stream,
                    std::span<RowUpdate const> updates) {
   std::int64_t wanted = 0;
   for (auto const& update : updates) {
-    wanted += row_blocks(rule.kind, update);
+    wanted += row_blocks(update);
   }
   RowsTable table;
   for (auto const& update : updates) {
-    std::int64_t const own = row_blocks(rule.kind, update);
+    std::int64_t const own = row_blocks(update);
     auto const blocks =
         wanted <= kMostBlocks ? own : std::max<std::int64_t>(1, own * kMostBlocks / wanted);
     MovedRows const moved(update, moves_quads(rule.kind, update));

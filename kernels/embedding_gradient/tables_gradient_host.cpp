@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/long_sum_host.hpp"
-#include "common/parallel_rows_host.hpp"
 #include "common/real_types.hpp"
 #include "embedding_gradient/tables_places.hpp"
+#include "embedding_gradient/tables_rows_host.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,63 +9,18 @@
 namespace msstream::ops::kernels {
 namespace {
 
-/// The sizes of a TablePlan that the host implementation needs. The sizes are copied, because the
-/// caller need not keep the plan until the work runs.
-struct TableSizes {
-  std::int64_t count;
-  std::int64_t width;         ///< sum over all tables
-  std::int64_t widest;        ///< width of the widest table
-  std::int64_t argmax_width;  ///< sum of the widths over the tables of Pooling::max
-
-  explicit TableSizes(TablePlan const& plan)
-      : count(static_cast<std::int64_t>(plan.tables.size())),
-        width(plan.width),
-        widest(plan.widest),
-        argmax_width(plan.argmax_width) {}
-};
-
 template <class T>
 void sum_rows_of_tables(TablesGradientArgs const& args, TableSizes const& tables) {
-  auto const* const gradient = static_cast<T const*>(args.output_gradient);
   auto const uniques = *args.unique_count;
   for (std::int64_t number = 0; number <= tables.count; ++number) {
     auto const* const end = args.unique_rows + uniques;
     args.table_starts[number] =
         std::lower_bound(args.unique_rows, end, args.first_rows[number]) - args.unique_rows;
   }
-  auto const sum_row = [&](std::int64_t number, std::int64_t u) {
-    auto const& table = args.tables[number];
-    auto* const sum = args.values + u * tables.widest;
-    RowTotals totals(sum, table.width);
-    for (auto k = args.starts[u]; k < args.starts[u + 1]; ++k) {
-      totals.begin_row();
-      auto const place = args.positions[k];
-      auto const bag = args.bags_of_places[place] - number * args.batch;
-      auto const* const row = gradient + bag * tables.width + table.first_column;
-      float const factor = args.factors != nullptr ? args.factors[place] : 1.0F;
-      if (args.argmax != nullptr && table.pooling == Pooling::max) {
-        auto const* const winners =
-            args.argmax + bag * tables.argmax_width + table.first_argmax_column;
-        for (std::int32_t c = 0; c < table.width; ++c) {
-          sum[c] += winners[c] == place ? factor * to_float(row[c]) : 0.0F;
-        }
-        continue;
-      }
-      for (std::int32_t c = 0; c < table.width; ++c) {
-        sum[c] += factor * to_float(row[c]);
-      }
-    }
-    totals.finish();
-  };
-  auto const bytes = tables.widest * static_cast<std::int64_t>(sizeof(T));
-  parallel_rows(args.starts, uniques, grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t number = 0;
-    for (auto u = begin; u < end; ++u) {
-      while (u >= args.table_starts[number + 1]) {
-        ++number;
-      }
-      sum_row(number, u);
-    }
+  for_rows_of_tables<T>(args, tables, [&] {
+    return [&](std::int64_t number, std::int64_t u) {
+      sum_row_of_table<T>(args, tables, number, u, args.values + u * tables.widest);
+    };
   });
 }
 

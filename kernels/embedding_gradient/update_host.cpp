@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/real_types.hpp"
 #include "embedding_gradient/row_gradients_host.hpp"
 #include "embedding_gradient/update.hpp"
-#include "optimizer/optimizer_rows_host.hpp"
+#include "optimizer/row_mover_host.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -10,33 +9,6 @@
 
 namespace msstream::ops::kernels {
 namespace {
-
-using RowMover = void (*)(StepRule const&,
-                          HostTable const&,
-                          std::int64_t row,
-                          float const* gradient);
-
-/// Returns the function that updates rows of a table of type `dtype` by an optimizer of `kind`. The
-/// result is a pointer, so that the code that sums gradients is not compiled once per optimizer and
-/// type.
-RowMover row_mover(OptimizerKind kind, DType dtype) {
-  RowMover mover = nullptr;
-  with_kind(kind, [&](auto known_kind) {
-    with_real_type("embedding_update: a table", dtype, [&](auto type) {
-      mover = move_row<known_kind(), typename decltype(type)::type>;
-    });
-  });
-  require(mover != nullptr, "embedding_update: an optimizer that does not exist");
-  return mover;
-}
-
-StepRule step_rule_of(OptimizerRule const& rule,
-                      GroupNumbers const& numbers,
-                      StepState const* step) {
-  StepRule of_step{};
-  with_kind(rule.kind, [&](auto kind) { of_step = rule_of_step<kind()>(rule, numbers, step); });
-  return of_step;
-}
 
 template <class Gradients>
 void update_rows_of(RowMover mover,
@@ -66,7 +38,7 @@ void embedding_update(HostStream stream,
                       OptimizerRule const& rule,
                       StepState const* step,
                       EmbeddingUpdateArgs const& args) {
-  auto const mover = row_mover(rule.kind, args.table_dtype);
+  auto const mover = row_mover("embedding_update: a table", rule.kind, args.table_dtype);
   with_row_gradients(
       args.gradient, [&]<class Gradients>(std::type_identity<Gradients>, auto const& bags) {
         stream.run([mover, rule, step, args, bags] {

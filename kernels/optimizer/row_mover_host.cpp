@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optimizer/row_mover_host.hpp"
+
+#include "common/real_types.hpp"
+
+#include <msstream/base/detail/require.hpp>
+
+namespace msstream::ops::kernels {
+
+RowMover row_mover(char const* what, OptimizerKind kind, DType dtype) {
+  RowMover mover = nullptr;
+  with_kind(kind, [&](auto known_kind) {
+    with_real_type(what, dtype, [&](auto type) {
+      mover = move_row<known_kind(), typename decltype(type)::type>;
+    });
+  });
+  require(mover != nullptr, "{} is updated by an optimizer that does not exist", what);
+  return mover;
+}
+
+StepRule step_rule_of(OptimizerRule const& rule,
+                      GroupNumbers const& numbers,
+                      StepState const* step) {
+  StepRule of_step{};
+  with_kind(rule.kind, [&](auto kind) { of_step = rule_of_step<kind()>(rule, numbers, step); });
+  return of_step;
+}
+
+}  // namespace msstream::ops::kernels

@@ -318,6 +318,11 @@ void detail::AnyTape::add_table_part(detail::AnyTensor const& table,
   if (!wants_gradient(table)) {
     return;
   }
+  if (state_->watch != nullptr) {
+    // A DataParallel may average the dense gradients of this backward in their memory, which that
+    // of the lookup's output may share.
+    (void)gradient.all->rows();
+  }
   // A search for NaN reads whole tensors, in which those of many tables have gaps.
   if (state_->searches != nullptr || state_->is_result(table)) {
     add_row_gradient(

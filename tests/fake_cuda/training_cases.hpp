@@ -2,11 +2,15 @@
 #pragma once
 
 #include "ops/elementwise/normalize_on_ranks.hpp"
+#include "ops/embedding/embedding_tables.hpp"
+#include "ops/optimizer/table_update.hpp"
 #include "ops_cases.hpp"
 
 #include <msstream/ops/random_draws.hpp>
 
 #include <cstdint>
+#include <memory>
+#include <source_location>
 #include <vector>
 
 namespace fake_cuda {
@@ -155,6 +159,25 @@ inline std::vector<Case> training_cases() {
                           in.tables_gradients);
        },
        kernels(1 + 1)},
+      // One launch finds the rows of the ids, one sorts them, and two compute and apply the
+      // gradients of the tables of each type.
+      {"update_tables",
+       [](Inputs& in) {
+         auto const here = std::source_location::current();
+         ops::EmbeddingTables<ops::detail::AnyRuntime> const& tables = in.many_tables;
+         ops::TableBags<ms::Cuda> const bags{.ids = in.ids, .batch = kBatch / 2};
+         auto const gradient = in.gradient.reshaped({kBatch / 2, tables.width()});
+         auto const all = std::make_shared<ops::detail::TablesGradient const>(
+             ops::detail::group_tables(tables, bags, gradient.any(), {}, here), nullptr, here);
+         std::vector<ops::detail::TableUpdate> updates;
+         for (std::int64_t t = 0; t < tables.tables(); ++t) {
+           updates.push_back({ops::detail::weights_of(tables.table(t)),
+                              ops::detail::TablePart{all, t, tables.first_row(t), kBatch},
+                              in.table_state});
+         }
+         ops::detail::update_rows(in.rule, in.step, updates, here);
+       },
+       kernels(1 + 1 + 2 * 2)},
       {"update_rows_of_tables_of_all_types",
        [](Inputs& in) {
          std::vector<ops::TableParameter<ms::Cuda>> tables(

@@ -32,7 +32,8 @@ struct OptimizerOptions {
   /// Whether all tables whose gradients were computed on one stream group are updated by one
   /// operation of that group, named `update_rows`. If false, only tables of one lookup in
   /// ops::EmbeddingTables are, and each other table has its own operation, `<name>/update_rows`.
-  /// The results are the same.
+  /// Tables of a lookup in ops::EmbeddingTables whose gradients nobody needs before are always
+  /// updated by an operation of their own, named `update_tables`. The results are the same.
   bool tables_together = false;
   /// Whether the first step() calls check(). For programs whose optimizers have all parameters and
   /// tables, from one Parameters or one optimizer, and whose first step looks up all tables.

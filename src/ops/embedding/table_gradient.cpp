@@ -7,7 +7,7 @@ namespace msstream::ops::detail {
 
 TableGradientView view_of(TableGradient const& gradient) {
   if (auto const* const part = std::get_if<TablePart>(&gradient)) {
-    auto const& all = *part->all;
+    auto const& all = part->all->rows();
     auto const* const starts = all.table_starts.data() + part->number;
     return {.ids = all.rows.data(),
             .begin = starts,
@@ -29,9 +29,10 @@ TableGradientView view_of(TableGradient const& gradient) {
 
 void add_gradient(TableGradient const& gradient, Reads& read) {
   if (auto const* const part = std::get_if<TablePart>(&gradient)) {
-    read.add(part->all->rows);
-    read.add(part->all->table_starts);
-    read.add(part->all->values);
+    auto const& all = part->all->rows();
+    read.add(all.rows);
+    read.add(all.table_starts);
+    read.add(all.values);
   } else {
     auto const& rows = std::get<RowGradients<AnyRuntime>>(gradient);
     read.add(rows.ids);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/common/bag_view.hpp"
+#include "ops/embedding/tables_gradient.hpp"
 
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_tables.hpp>
@@ -14,7 +15,7 @@ namespace msstream::ops::detail {
 
 /// The gradient of one table among those of many, which share their tensors.
 struct TablePart {
-  std::shared_ptr<TablesRowGradients<AnyRuntime> const> all;
+  std::shared_ptr<TablesGradient const> all;
   std::int64_t number;     ///< the table's number
   std::int64_t first_row;  ///< the index of the table's first row among the rows of all tables
   std::int64_t capacity;   ///< no more rows of the table have a gradient
@@ -24,7 +25,8 @@ struct TablePart {
 using TableGradient = std::variant<RowGradients<AnyRuntime>, TablePart>;
 
 /// The arrays of a row-sparse gradient for kernels: the row indices ids[u] + first_row, and the
-/// values from values[u * stride] on, for u in [*begin, *end).
+/// values from values[u * stride] on, for u in [*begin, *end). view_of() computes gradients that
+/// are not computed yet.
 struct TableGradientView {
   std::int64_t const* ids;
   std::int64_t const* begin;  ///< device scalar, or null for 0

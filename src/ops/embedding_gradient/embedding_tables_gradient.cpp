@@ -3,20 +3,27 @@
 #include "ops/common/workspace.hpp"
 #include "ops/embedding/embedding.hpp"
 #include "ops/embedding/embedding_tables.hpp"
+#include "ops/embedding/tables_gradient.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_tables.hpp>
+#include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
+#include <msstream/trace/name_scope.hpp>
 
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <source_location>
+#include <utility>
+#include <variant>
 
 namespace msstream::ops::detail {
 
 namespace {
+
+constexpr char const* kName = "embedding_tables_gradient";
 
 /// The result of embedding_tables_places().
 struct PlacesOfTables {
@@ -86,59 +93,64 @@ PlacesOfTables tell_places(char const* name,
   return found;
 }
 
-}  // namespace
-
-TablesRowGradients<AnyRuntime> embedding_tables_gradient(
-    EmbeddingTables<AnyRuntime> const& tables,
-    TableBags<AnyRuntime> const& bags,
-    AnyTensor const& output_gradient,
-    std::optional<TensorOf<std::int32_t>> const& argmax,
-    std::source_location issued_at) {
-  constexpr char const* kName = "embedding_tables_gradient";
-  require_gradient(kName, tables, bags, output_gradient);
-  require_argmax(kName, tables, bags, argmax);
-  require(argmax || !needs_argmax(tables, bags),
-          "{}: tables of Pooling::max, and no argmax of the lookup",
-          kName);
+/// Computes the gradients of all rows that a lookup has read.
+TablesRowGradients<AnyRuntime> sum_rows(GroupedTables const& grouped,
+                                        std::source_location issued_at) {
+  auto const& tables = grouped.tables;
   auto const& device = tables.device();
-  auto const& in_use = tables.in_use();
-  auto const plan = in_use.plan;
-  bool const has_factors = plan->has_divisors || bags.weights;
-  auto const found = tell_places(kName, tables, bags, has_factors, issued_at);
-  auto const places = found.count;
-  auto const& factors = found.factors;
-  auto const unique =
-      deduplicate(AnyBags(found.rows), plan->first_rows.back(), Pooling::sum, issued_at);
-
+  auto const plan = tables.in_use().plan;
+  auto const places = grouped.places;
   TensorOf<std::int64_t> table_starts(device, {tables.tables() + 1});
   Floats values(device, {places, plan->widest});
   Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
                               return kernels::embedding_tables_gradient_workspace_bytes(
                                   stream, places, plan->widest);
                             }));
-  kernels::TablesGradientArgs const args{.plan = plan.get(),
-                                         .tables = in_use.descriptors(),
-                                         .first_rows = in_use.first_rows(),
-                                         .batch = bags.batch,
-                                         .places = places,
-                                         .unique_rows = unique.ids.data(),
-                                         .starts = unique.starts.data(),
-                                         .positions = unique.positions.data(),
-                                         .ranks = unique.ranks.data(),
-                                         .unique_count = unique.count.data(),
-                                         .bags_of_places = found.bags.data(),
-                                         .factors = factors ? factors->data() : nullptr,
-                                         .output_gradient = output_gradient.data(),
-                                         .gradient_dtype = output_gradient.dtype(),
-                                         .values = values.data(),
-                                         .table_starts = table_starts.data(),
-                                         .workspace = workspace.data(),
-                                         .argmax = argmax ? argmax->data() : nullptr};
-  auto read = in_use.plan_reads();
+  auto args = grouped.args();
+  args.plan = plan.get();
+  args.values = values.data();
+  args.table_starts = table_starts.data();
+  args.workspace = workspace.data();
+  issue(
+      kName,
+      grouped.reads(),
+      workspace.with(writes(values, table_starts)),
+      [args, plan](auto stream) { kernels::embedding_tables_gradient(stream, args); },
+      {},
+      issued_at);
+  return {grouped.unique.ids, grouped.unique.count, table_starts, values};
+}
+
+}  // namespace
+
+kernels::TablesGradientArgs GroupedTables::args() const {
+  auto const& in_use = tables.in_use();
+  return {.plan = nullptr,
+          .tables = in_use.descriptors(),
+          .first_rows = in_use.first_rows(),
+          .batch = batch,
+          .places = places,
+          .unique_rows = unique.ids.data(),
+          .starts = unique.starts.data(),
+          .positions = unique.positions.data(),
+          .ranks = unique.ranks.data(),
+          .unique_count = unique.count.data(),
+          .bags_of_places = bags_of_places.data(),
+          .factors = factors ? factors->data() : nullptr,
+          .output_gradient = output_gradient.data(),
+          .gradient_dtype = output_gradient.dtype(),
+          .values = nullptr,
+          .table_starts = nullptr,
+          .workspace = nullptr,
+          .argmax = argmax ? argmax->data() : nullptr};
+}
+
+Reads GroupedTables::reads() const {
+  auto read = tables.in_use().plan_reads();
   read.add(unique.starts);
   read.add(unique.positions);
   read.add(unique.ranks);
-  read.add(found.bags);
+  read.add(bags_of_places);
   read.add(unique.ids);
   read.add(unique.count);
   read.add(output_gradient);
@@ -148,25 +160,73 @@ TablesRowGradients<AnyRuntime> embedding_tables_gradient(
   if (argmax) {
     read.add(*argmax);
   }
-  issue(
-      kName,
-      read,
-      workspace.with(writes(values, table_starts)),
-      [args, plan](auto stream) { kernels::embedding_tables_gradient(stream, args); },
-      {},
-      issued_at);
-  return {unique.ids, unique.count, table_starts, values};
+  return read;
+}
+
+GroupedTables group_tables(EmbeddingTables<AnyRuntime> const& tables,
+                           TableBags<AnyRuntime> const& bags,
+                           AnyTensor const& output_gradient,
+                           std::optional<TensorOf<std::int32_t>> const& argmax,
+                           std::source_location issued_at) {
+  require_gradient(kName, tables, bags, output_gradient);
+  require_argmax(kName, tables, bags, argmax);
+  require(argmax || !needs_argmax(tables, bags),
+          "{}: tables of Pooling::max, and no argmax of the lookup",
+          kName);
+  auto const& plan = *tables.in_use().plan;
+  auto found = tell_places(kName, tables, bags, plan.has_divisors || bags.weights, issued_at);
+  auto unique = deduplicate(AnyBags(found.rows), plan.first_rows.back(), Pooling::sum, issued_at);
+  return {tables,
+          bags.batch,
+          found.count,
+          std::move(unique),
+          std::move(found.bags),
+          std::move(found.factors),
+          output_gradient,
+          argmax};
+}
+
+TablesRowGradients<AnyRuntime> embedding_tables_gradient(
+    EmbeddingTables<AnyRuntime> const& tables,
+    TableBags<AnyRuntime> const& bags,
+    AnyTensor const& output_gradient,
+    std::optional<TensorOf<std::int32_t>> const& argmax,
+    std::source_location issued_at) {
+  return sum_rows(group_tables(tables, bags, output_gradient, argmax, issued_at), issued_at);
+}
+
+TablesGradient::TablesGradient(GroupedTables grouped,
+                               std::shared_ptr<msstream::detail::StreamGroup> group,
+                               std::source_location issued_at)
+    : gradient_(Later{std::move(grouped), std::move(group), NameScope::kept(), issued_at}) {}
+
+TablesRowGradients<AnyRuntime> const& TablesGradient::rows() const {
+  if (auto const* const later = std::get_if<Later>(&gradient_)) {
+    std::optional<msstream::detail::AnyStreamScope> scope;
+    if (later->group != nullptr) {
+      scope.emplace(later->group, StreamScopeOptions{}, later->issued_at);
+    }
+    std::optional<NameScope> named;
+    if (later->names != nullptr) {
+      named.emplace(later->names, later->issued_at);
+    }
+    auto rows = sum_rows(later->grouped, later->issued_at);
+    named.reset();
+    scope.reset();
+    gradient_ = std::move(rows);
+  }
+  return std::get<TablesRowGradients<AnyRuntime>>(gradient_);
 }
 
 Floats embedding_tables_weight_gradient(EmbeddingTables<AnyRuntime> const& tables,
                                         TableBags<AnyRuntime> const& bags,
                                         Floats const& output_gradient,
                                         std::source_location issued_at) {
-  constexpr char const* kName = "embedding_tables_weight_gradient";
-  require_gradient(kName, tables, bags, output_gradient.any());
+  constexpr char const* kWeights = "embedding_tables_weight_gradient";
+  require_gradient(kWeights, tables, bags, output_gradient.any());
   auto const& in_use = tables.in_use();
   auto const plan = in_use.plan;
-  auto const found = tell_places(kName, tables, bags, false, issued_at);
+  auto const found = tell_places(kWeights, tables, bags, false, issued_at);
   Floats weight_gradient(tables.device(), bags.ids.shape());
   kernels::TablesWeightGradientArgs const args{.plan = plan.get(),
                                                .tables = in_use.descriptors(),
@@ -183,7 +243,7 @@ Floats embedding_tables_weight_gradient(EmbeddingTables<AnyRuntime> const& table
   read.add(found.bags);
   read.add(output_gradient);
   issue(
-      kName,
+      kWeights,
       read,
       writes(weight_gradient),
       [args, plan](auto stream) { kernels::embedding_tables_weight_gradient(stream, args); },

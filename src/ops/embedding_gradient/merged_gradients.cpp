@@ -38,7 +38,7 @@ Reads reads_of(TableGradient const& gradient) {
 
 std::shared_ptr<msstream::detail::DeviceState> const& device_of(TableGradient const& gradient) {
   auto const* const part = std::get_if<TablePart>(&gradient);
-  return part != nullptr ? part->all->values.device()
+  return part != nullptr ? part->all->rows().values.device()
                          : std::get<RowGradients<AnyRuntime>>(gradient).values.device();
 }
 

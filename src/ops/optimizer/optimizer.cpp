@@ -156,7 +156,7 @@ void require_gradient(AnyTensor const& table, TableGradient const& gradient) {
             values,
             own->ids.shape());
   } else {
-    auto const& values = std::get<TablePart>(gradient).all->values.shape();
+    auto const& values = std::get<TablePart>(gradient).all->rows().values.shape();
     require(table.shape().rank() == 2 && values.rank() == 2 && table.shape()[1] <= values[1],
             "update_rows: table {}, row gradients of many tables {}",
             table.shape(),
@@ -194,9 +194,7 @@ void require_gradient(AnyTensor const& table, TableGradient const& gradient) {
 
 /// Adds the tensors of the gradient to those that an operation reads, unless it has those of the
 /// gradient before, because both are of the same many tables.
-void add_gradient_once(TableGradient const& gradient,
-                       TablesRowGradients<AnyRuntime> const*& before,
-                       Reads& read) {
+void add_gradient_once(TableGradient const& gradient, TablesGradient const*& before, Reads& read) {
   auto const* const part = std::get_if<TablePart>(&gradient);
   if (part == nullptr || part->all.get() != before) {
     add_gradient(gradient, read);
@@ -323,7 +321,7 @@ void update_rows(OptimizerRule const& rule,
           gradients.values.shape(),
           gradients.rows.shape(),
           gradients.table_starts.count() - 1);
-  auto const all = std::make_shared<TablesRowGradients<AnyRuntime> const>(gradients);
+  auto const all = std::make_shared<TablesGradient const>(gradients);
   std::vector<TableUpdate> updates;
   std::vector<std::pair<std::byte const*, std::byte const*>> elements;
   for (std::int64_t t = 0; t < tables.tables(); ++t) {
@@ -347,9 +345,10 @@ void update_rows(OptimizerRule const& rule,
 
 void update_rows(OptimizerRule const& rule,
                  StepCounter<AnyRuntime> const& step,
-                 std::vector<TableUpdate> const& tables,
+                 std::vector<TableUpdate> const& all_tables,
                  std::source_location issued_at) {
   require_rule("update_rows", rule);
+  auto const tables = update_by_sums(rule, step, all_tables, issued_at);
   if (tables.empty()) {
     return;
   }
@@ -357,7 +356,7 @@ void update_rows(OptimizerRule const& rule,
   updates.reserve(tables.size());
   auto read = reads(step.tensor());
   Writes written;
-  TablesRowGradients<AnyRuntime> const* before = nullptr;
+  TablesGradient const* before = nullptr;
   for (auto const& update : tables) {
     updates.push_back(row_update(rule, update, written));
     add_gradient_once(update.gradient, before, read);

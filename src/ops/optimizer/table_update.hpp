@@ -19,10 +19,18 @@ struct TableUpdate {
   OptimizerState<AnyRuntime> state;
   ParameterGroup group = {};
 };
+/// Updates tables in one operation, and those of each lookup in many tables whose gradients are not
+/// computed yet in another one before, which computes and applies them at once.
 void update_rows(OptimizerRule const& rule,
                  StepCounter<AnyRuntime> const& step,
                  std::vector<TableUpdate> const& tables,
                  std::source_location issued_at);
+/// Updates the tables whose gradients are not computed yet, if the rule allows to compute and apply
+/// them at once: one operation, named `update_tables`, for each lookup. Returns the other tables.
+[[nodiscard]] std::vector<TableUpdate> update_by_sums(OptimizerRule const& rule,
+                                                      StepCounter<AnyRuntime> const& step,
+                                                      std::vector<TableUpdate> const& tables,
+                                                      std::source_location issued_at);
 
 /// A gradient that is a part of a global norm: that of a dense parameter, or of a table.
 struct NormInput {

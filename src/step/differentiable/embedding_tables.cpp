@@ -3,6 +3,7 @@
 
 #include "ops/embedding/table_gradient.hpp"
 #include "step/differentiable/refuse_result.hpp"
+#include "step/engine_queries.hpp"
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/cast.hpp>
@@ -54,8 +55,10 @@ AnyTensor embedding_lookup(AnyTape& tape,
                            issued_at);
     }
     if (moves_tables && !playing.take_pooled_gradient(tables, gradient, issued_at)) {
-      auto const all = std::make_shared<TablesRowGradients<AnyRuntime> const>(
-          embedding_tables_gradient(tables, bags, gradient, argmax, issued_at));
+      auto const all = std::make_shared<TablesGradient const>(
+          group_tables(tables, bags, gradient, argmax, issued_at),
+          msstream::detail::current_scope(*tables.device()).group(),
+          issued_at);
       for (std::int64_t t = 0; t < tables.tables(); ++t) {
         playing.add_table_part(
             weights_of(tables.table(t)),

@@ -298,7 +298,7 @@ void DistinctRows::add_rows(ShardedTablesState const& tables,
       ops::detail::sum_of_rows(keys, values, in_use.plan->first_rows.back(), issued_at);
   auto const starts =
       bounds_of(tables, sums.ids, sums.count, in_use.first_rows(), count + 1, issued_at);
-  auto const rows = std::make_shared<ops::TablesRowGradients<AnyRuntime> const>(
+  auto const rows = std::make_shared<ops::detail::TablesGradient const>(
       ops::TablesRowGradients<AnyRuntime>{sums.ids, sums.count, starts, sums.values});
   for (std::int64_t t = 0; t < count; ++t) {
     auto const& part = tables.parts()[blocks.first + static_cast<std::size_t>(t)];

@@ -70,8 +70,8 @@ struct ManyExchanged {
                                                       Floats const& of_outputs,
                                                       std::source_location issued_at) const {
     ScopeOfGroup const scope(output->group, issued_at);
-    auto const all = std::make_shared<ops::TablesRowGradients<AnyRuntime> const>(
-        ops::detail::embedding_tables_gradient(
+    auto const all =
+        std::make_shared<ops::detail::TablesGradient const>(ops::detail::embedding_tables_gradient(
             ahead.tables, bags, of_outputs.any(), {}, issued_at));
     std::vector<LookupGradient> gradients;
     for (std::int64_t t = 0; t < ahead.tables.tables(); ++t) {

@@ -270,7 +270,7 @@ void ShardedTablesState::add_rows(AnyTape& tape,
                                   Floats const& gradient,
                                   std::optional<TensorOf<std::int32_t>> const& argmax,
                                   std::source_location issued_at) const {
-  auto const rows = std::make_shared<ops::TablesRowGradients<AnyRuntime> const>(
+  auto const rows = std::make_shared<ops::detail::TablesGradient const>(
       ops::detail::embedding_tables_gradient(tables, bags, gradient.any(), argmax, issued_at));
   for (std::int64_t t = 0; t < tables.tables(); ++t) {
     tape.add_table_part(parts_[static_cast<std::size_t>(first_part + t)].weights,

@@ -37,6 +37,10 @@ struct TrainedHow {
   int groups = 1;
   bool captured = false;
   OptimizerOptions options = {};
+  /// Whether the gradients of one table are read before the optimizer's step, which computes those
+  /// of all tables.
+  bool reads_gradients = false;
+  bool has_groups = false;  ///< whether tables have numbers of their own
 };
 
 /// A model of many tables of mixed rows, widths, types and poolings, whose pooled rows are added up
@@ -66,8 +70,16 @@ class TablesTraining {
                                   : Pooling::sqrtn,
           .hotness = 1 + t % 5,
           .default_id = t % 2 == 0 ? std::optional<std::int64_t>(1) : std::nullopt};
-      std::visit([&](auto const& of) { optimizer_.add_table(fmt::format("table{}", t), of); },
-                 table.weights);
+      ops::ParameterGroup group;
+      if (how.has_groups) {
+        group = {.learning_rate = 0.25F * static_cast<float>(t), .clip_value = 1e-3F};
+        if (t % 2 == 0) {
+          group.weight_decay = 0.01F;
+        }
+      }
+      std::visit(
+          [&](auto const& of) { optimizer_.add_table(fmt::format("table{}", t), of, group); },
+          table.weights);
       list_.push_back(table);
       width_ += width;
       places += kBatch * table.hotness;
@@ -118,8 +130,27 @@ class TablesTraining {
     }();
     auto const loss = ops::mean_bce_with_logits(tape_, pooled, *labels_);
     tape_.backward(loss);
+    if (how_.reads_gradients) {
+      std::visit([&](auto const& of) { (void)tape_.row_gradients(of); }, list_.front().weights);
+    }
     optimizer_.step(tape_);
     return loss;
+  }
+  /// Returns the names of the operations of a step that compute and apply gradients of tables.
+  [[nodiscard]] std::vector<std::string> update_names() {
+    device_.start_spans();
+    (void)step();
+    auto const timeline = device_.stop_spans();
+    std::vector<std::string> names;
+    for (auto const& span : timeline.spans()) {
+      for (auto const* const end :
+           {"update_rows", "update_tables", "rows_of_table", "merge_rows", "_gradient"}) {
+        if (span.name.ends_with(end)) {
+          names.push_back(span.name);
+        }
+      }
+    }
+    return names;
   }
 
  private:
@@ -248,21 +279,47 @@ TYPED_TEST(TrainedTablesTest, tables_move_in_one_operation_whatever_the_options_
   for (bool const together : {false, true}) {
     TablesTraining<TypeParam> training(this->device(), {.options = {.tables_together = together}});
     (void)training.train(1);
-    this->device().start_spans();
-    (void)training.step();
-    auto const timeline = this->device().stop_spans();
-    std::vector<std::string> names;
-    for (auto const& span : timeline.spans()) {
-      if (span.name.ends_with("update_rows") || span.name.ends_with("rows_of_table") ||
-          span.name.ends_with("merge_rows") || span.name.ends_with("_gradient")) {
-        names.push_back(span.name);
-      }
-    }
-    EXPECT_THAT(names,
-                ::testing::ElementsAre("gradients/embedding_tables_gradient", "update_rows"));
+    EXPECT_THAT(training.update_names(), ::testing::ElementsAre("update_tables"));
     all.push_back(training.values());
   }
   EXPECT_EQ(all.front(), all.back());
+}
+
+TYPED_TEST(TrainedTablesTest, gradients_that_are_needed_before_the_update_are_computed) {
+  auto const names_of = [&](TrainedHow const& how) {
+    TablesTraining<TypeParam> training(this->device(), how);
+    (void)training.train(1);
+    return training.update_names();
+  };
+  auto const is_apart =
+      ::testing::ElementsAre("gradients/embedding_tables_gradient", "update_rows");
+  EXPECT_THAT(names_of({.options = {.clip_norm = 0.01F}}), is_apart);
+  EXPECT_THAT(names_of({.options = {.skip_non_finite = true}}), is_apart);
+  EXPECT_THAT(names_of({.reads_gradients = true}),
+              ::testing::ElementsAre(
+                  "gradients/embedding_tables_gradient", "rows_of_table", "update_rows"));
+}
+
+TYPED_TEST(TrainedTablesTest, gradients_that_are_never_stored_move_tables_to_the_same_bits) {
+  for (int kind = 0; kind <= static_cast<int>(ops::OptimizerKind::partial_rowwise_adam); ++kind) {
+    for (bool const has_groups : {false, true}) {
+      SCOPED_TRACE(fmt::format("kind {}{}", kind, has_groups ? ", groups" : ""));
+      TrainedHow how{.kind = static_cast<ops::OptimizerKind>(kind),
+                     .reads_gradients = true,
+                     .has_groups = has_groups};
+      auto const stored = this->trained(how);
+      how.reads_gradients = false;
+      for (int const groups : {1, 2}) {
+        for (bool const captured : {false, true}) {
+          how.groups = groups;
+          how.captured = captured;
+          auto const fused = this->trained(how);
+          EXPECT_TRUE(same_bits(fused.losses, stored.losses));
+          EXPECT_EQ(fused.values, stored.values);
+        }
+      }
+    }
+  }
 }
 
 TYPED_TEST(TrainedTablesTest, a_gradient_that_is_read_does_not_change_the_update) {
@@ -298,6 +355,81 @@ TYPED_TEST(TrainedTablesTest, a_gradient_that_is_read_does_not_change_the_update
   EXPECT_EQ(values_of(false),
             (std::pair{Floats{0.5F, 1.5F, 1.5F, 2.5F, 4, 5}, Floats{-0.5F, 0.5F}}));
   EXPECT_EQ(values_of(true), values_of(false));
+}
+
+// The update of some tables computes no gradients, and leaves those of the others as they are.
+TYPED_TEST(TrainedTablesTest, each_optimizer_moves_its_tables_of_a_lookup) {
+  auto const first = this->put(Floats{1, 2, 3, 4, 5, 6}, {3, 2});
+  auto const second = this->put(Floats{1, 2}, {2, 1});
+  auto const third = this->put(Floats{7, 8}, {2, 1});
+  auto frozen = this->put(Floats{9, 9}, {2, 1});
+  frozen.freeze();
+  ops::EmbeddingTables<TypeParam> const tables(
+      this->device(),
+      {{.weights = first}, {.weights = frozen}, {.weights = second}, {.weights = third}});
+  Optimizer<TypeParam> fast(this->device(),
+                            {.kind = ops::OptimizerKind::sgd, .learning_rate = 0.5F});
+  fast.add_table("third", third);
+  fast.add_table("first", first);
+  Optimizer<TypeParam> slow(this->device(),
+                            {.kind = ops::OptimizerKind::sgd, .learning_rate = 0.25F});
+  slow.add_table("second", second);
+  GradientTape tape(this->device());
+  auto const ids = this->put(Integers{0, 2, 0, 0, 1, 1, 0, 1});
+  tape.backward(ops::sum(
+      tape,
+      ops::embedding_lookup(tape, tables, ops::TableBags<TypeParam>{.ids = ids, .batch = 2})));
+  // What comes next in the memory of the ids changes no gradient.
+  copy(ids, this->put(Integers{1, 1, 1, 1, 0, 0, 1, 1}));
+  this->device().start_spans();
+  fast.step(tape);
+  slow.step(tape);
+  std::vector<std::string> names;
+  auto const timeline = this->device().stop_spans();
+  for (auto const& span : timeline.spans()) {
+    if (span.name.starts_with("update")) {
+      names.push_back(span.name);
+    }
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("update_tables", "update_tables"));
+  EXPECT_EQ(to_host(first), (Floats{0.5F, 1.5F, 3, 4, 4.5F, 5.5F}));
+  EXPECT_EQ(to_host(second), (Floats{1, 1.5F}));
+  EXPECT_EQ(to_host(third), (Floats{6.5F, 7.5F}));
+  EXPECT_EQ(to_host(frozen), (Floats{9, 9}));
+  // The gradients can still be read.
+  EXPECT_EQ(to_host(tape.gradient(second)), (Floats{0, 2}));
+  EXPECT_EQ(to_host(tape.gradient(first)), (Floats{1, 1, 0, 0, 1, 1}));
+}
+
+TYPED_TEST(TrainedTablesTest, tables_of_two_lookups_or_too_wide_rows_move_by_stored_gradients) {
+  auto const names_of = [&](ops::OptimizerKind kind, std::int64_t width, int lookups) {
+    auto const table = this->put(Floats(static_cast<std::size_t>(2 * width), 1.0F), {2, width});
+    ops::EmbeddingTables<TypeParam> const tables(this->device(), {{.weights = table}});
+    Optimizer<TypeParam> optimizer(this->device(), {.kind = kind, .learning_rate = 0.5F});
+    optimizer.add_table("table", table);
+    GradientTape tape(this->device());
+    auto const look_up = [&] {
+      return ops::sum(
+          tape,
+          ops::embedding_lookup(
+              tape, tables, ops::TableBags<TypeParam>{.ids = this->put(Integers{1}), .batch = 1}));
+    };
+    tape.backward(lookups == 1 ? look_up() : ops::add(tape, look_up(), look_up()));
+    this->device().start_spans();
+    optimizer.step(tape);
+    auto const timeline = this->device().stop_spans();
+    EXPECT_EQ(to_host(table).front(), 1.0F);
+    EXPECT_LT(to_host(table).back(), 1.0F);
+    return timeline.spans().back().name;
+  };
+  using Kind = ops::OptimizerKind;
+  EXPECT_EQ(names_of(Kind::sgd, 4, 1), "update_tables");
+  EXPECT_EQ(names_of(Kind::sgd, 4, 2), "table/update_rows");
+  EXPECT_EQ(names_of(Kind::adam, 200, 1), "update_tables");
+  for (auto const kind : {Kind::rowwise_adagrad, Kind::partial_rowwise_adam, Kind::lamb}) {
+    EXPECT_EQ(names_of(kind, 128, 1), "update_tables");
+    EXPECT_EQ(names_of(kind, 129, 1), "update_rows");
+  }
 }
 
 // A locator searches the gradient of each table, without the gaps between the rows of narrow

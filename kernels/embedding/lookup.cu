@@ -101,7 +101,8 @@ bool launch_shared(CudaStream stream,
                                           : run.template operator()<Many>(kThreadsOfSums, 1);
     };
     bool const is_equal = args.pooling != Pooling::none && !is_jagged;
-    if (is_equal && has_few_long_bags(groups, hotness, ceil_div<std::int64_t>(args.width, Count), Count) &&
+    if (is_equal &&
+        has_few_long_bags(groups, hotness, ceil_div<std::int64_t>(args.width, Count), Count) &&
         run.template operator()<FewestLongBags>(kThreadsOfSums, 1)) {
       return true;
     }

@@ -66,10 +66,9 @@ bool launch_plain(CudaStream stream, LookupArgs const& args, IdBags<Id> const& b
   };
   if (is_staged) {
     constexpr int kInFlight = 8;
-    return parts == Parts::one ? run(pool_staged_ids<T, Count, Id, Out, kInFlight, Parts::one>)
-           : parts == Parts::two
-               ? run(pool_staged_ids<T, Count, Id, Out, kInFlight, Parts::two>)
-               : run(pool_staged_ids<T, Count, Id, Out, kInFlight, Parts::many>);
+    return parts == Parts::one   ? run(pool_staged_ids<T, Count, Id, Out, kInFlight, Parts::one>)
+           : parts == Parts::two ? run(pool_staged_ids<T, Count, Id, Out, kInFlight, Parts::two>)
+                                 : run(pool_staged_ids<T, Count, Id, Out, kInFlight, Parts::many>);
   }
   switch (bags.hotness) {
     case 1:

@@ -96,10 +96,15 @@ __device__ __noinline__ void report_bad_ids_of(IdReport report,
 /// warps.
 [[nodiscard]] constexpr int registers_for(int rows, int packed, int sums) {
   int const needed = rows * packed + sums;
-  return needed <= 12 ? 32 : needed <= 20 ? 40 : needed <= 36 ? 48 : needed <= 40 ? 56 : needed <= 52 ? 64 : 96;
+  return needed <= 12   ? 32
+         : needed <= 20 ? 40
+         : needed <= 36 ? 48
+         : needed <= 40 ? 56
+         : needed <= 52 ? 64
+                        : 96;
 }
 template <class T, int Count>
-inline constexpr int kRegistersOfRow = Count * static_cast<int>(sizeof(T)) / 4;
+inline constexpr int kRegistersOfRow = Count* static_cast<int>(sizeof(T)) / 4;
 
 /// Pools bags of `Ids` ids, or of at most kFewIds if `Ids` is kFewIds. Each thread reads the ids of
 /// its bag itself, which takes less time than an exchange of ids, and requests all rows at once. A
@@ -107,7 +112,7 @@ inline constexpr int kRegistersOfRow = Count * static_cast<int>(sizeof(T)) / 4;
 template <class T, int Count, class Id, class Out, int Ids>
 __global__ void __launch_bounds__(kPlainThreads)
     __maxnreg__(registers_for(Ids, kRegistersOfRow<T, Count>, Count))
-    pool_few_ids(PlainLookup<T, Id> lookup) {
+        pool_few_ids(PlainLookup<T, Id> lookup) {
   std::uint32_t const bag = blockIdx.x * blockDim.y + threadIdx.y;
   if (bag >= lookup.bags) {
     return;
@@ -144,15 +149,16 @@ __global__ void __launch_bounds__(kPlainThreads)
 enum class Parts : std::uint8_t { one, two, many };
 
 /// The sum of the parts of a bag before the last. The float64 total of the first part is the part,
-/// and is kept as float32. The totals of more parts are in shared memory, which leaves the registers
-/// to the rows in flight: local memory would be written to the memory that the rows come from.
+/// and is kept as float32. The totals of more parts are in shared memory, which leaves the
+/// registers to the rows in flight: local memory would be written to the memory that the rows come
+/// from.
 template <int Count, Parts Number>
 class PartTotals {
  public:
   static constexpr bool kShared = Number == Parts::many;
 
-  /// Constructs totals from the address, in shared memory, of 8 * Count bytes for each thread of the
-  /// block, unused unless kShared.
+  /// Constructs totals from the address, in shared memory, of 8 * Count bytes for each thread of
+  /// the block, unused unless kShared.
   __device__ explicit PartTotals(std::uint32_t shared) : shared_(shared) {}
   /// Adds the sum of a part to the total and clears it.
   __device__ void fold(Columns<Count>& part, bool is_first) {
@@ -209,8 +215,8 @@ class PartTotals {
 /// a row that shared a barrier with a later number would have to arrive before that number's row is
 /// requested.
 template <class T, int Count, class Id, class Out, int InFlight, Parts Number>
-__global__ void __launch_bounds__(kPlainThreads)
-    __maxnreg__(registers_for(InFlight, kRegistersOfRow<T, Count>, Number == Parts::two ? 2 * Count : Count))
+__global__ void __launch_bounds__(kPlainThreads) __maxnreg__(
+    registers_for(InFlight, kRegistersOfRow<T, Count>, Number == Parts::one ? Count : 2 * Count))
     pool_staged_ids(PlainLookup<T, Id> lookup) {
   static_assert(kRowsOfPart % InFlight == 0 && InFlight <= kRowsOfRound && InFlight % 4 == 0);
   constexpr std::uint32_t kNoRow = 0xFFFFFFFFU;
@@ -263,8 +269,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 #pragma unroll
     for (int k = 0; k < InFlight; ++k) {
       auto const* const from = lookup.template after<Count>(columns, row[k]);
-      packed[k] =
-          all ? load_packed<Count>(from) : load_packed_if<Count>(row[k] != kNoRow, from);
+      packed[k] = all ? load_packed<Count>(from) : load_packed_if<Count>(row[k] != kNoRow, from);
     }
 #pragma unroll
     for (int k = 0; k < InFlight; ++k) {

@@ -35,8 +35,8 @@ struct PlainShape {
 
 /// The block of a plain lookup.
 struct PlainBlock {
-  int lanes;        ///< threads per bag
-  int bags;         ///< bags per block
+  int lanes;  ///< threads per bag
+  int bags;   ///< bags per block
   int shared_bytes;
 
   [[nodiscard]] constexpr int threads() const { return lanes * bags; }
@@ -52,14 +52,14 @@ inline constexpr std::int64_t kMostSharedBytes = std::int64_t{48} << 10;
 }
 
 /// Returns whether bags are so few and long that each lane should request 32 rows, as one of the
-/// kernels of lookup_kernels.cuh does.
+/// kernels of lookup_kernels.cuh does for rows of at least four loads.
 [[nodiscard]] constexpr bool has_few_long_bags(std::int64_t bags,
                                                std::int64_t hotness,
                                                std::int64_t lanes,
                                                int columns) {
   // 132 multiprocessors, of 8 warps each, or 4 if a row takes more instructions.
   std::int64_t const few = (columns <= 4 ? 8 : 4) * 132 * 32;
-  return hotness > (columns <= 4 ? 32 : 64) && bags * lanes < few;
+  return lanes >= 4 && hotness > (columns <= 4 ? 32 : 64) && bags * lanes < few;
 }
 
 /// Returns the number of bags of a block of at least `least` threads and at most kPlainThreads:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs an example program, by default train_wdl, with the arguments: scripts/train.sh [train_wdl |
-# train_ple | train_branches | train_rerank | serve_wdl | serve_mlp] [argument…]. Builds it first if
+# train_ple | train_branches | train_rerank | train_dlrm | serve_wdl | serve_mlp] [argument…]. Builds it first if
 # necessary. Runs on the GPU if there is a GPU and nvcc, otherwise on the CPU;
 # MSSTREAM_BUILD_PRESET=host|cuda overrides the choice.
 set -euo pipefail
@@ -9,7 +9,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 program=train_wdl
-case ${1-} in train_wdl | train_ple | train_branches | train_rerank | serve_wdl | serve_mlp)
+case ${1-} in train_wdl | train_ple | train_branches | train_rerank | train_dlrm | serve_wdl | serve_mlp)
   program=$1
   shift
   ;;

@@ -25,7 +25,15 @@ constexpr std::array<std::int64_t, 26> kCardinalities{
     1460,  583,     1'000'000, 200'000, 305,  24, 12517,   633, 3,  93145,  5683, 800'000, 3194, 27,
     14992, 500'000, 10,        5652,    2173, 4,  700'000, 18,  15, 80'000, 105,  60'000};
 
+std::vector<std::int64_t> hotness_of(GeneratedOptions const& options) {
+  auto const& own = options.hotness_of_fields;
+  return own.empty() ? std::vector<std::int64_t>(kCardinalities.size(), options.hotness) : own;
+}
+
 std::vector<std::int64_t> cardinalities_of(GeneratedOptions const& options) {
+  if (!options.cardinalities.empty()) {
+    return options.cardinalities;
+  }
   std::vector<std::int64_t> cardinalities;
   for (auto const cardinality : kCardinalities) {
     cardinalities.push_back(std::min(cardinality, options.largest_cardinality));
@@ -43,9 +51,21 @@ data::Schema schema_of(GeneratedOptions const& options) {
           "generated data: {} tasks; expected 1 to {}",
           options.tasks,
           kMostTasks);
+  for (auto const& [name, own] : {std::pair("hotness", &options.hotness_of_fields),
+                                  std::pair("cardinality", &options.cardinalities)}) {
+    require(own->empty() || own->size() == kCardinalities.size(),
+            "generated data: {} numbers of {}; expected none or {}",
+            own->size(),
+            name,
+            kCardinalities.size());
+    for (auto const number : *own) {
+      require(number >= 1, "generated data: a {} of {} is below 1", name, number);
+    }
+  }
+  auto const hotness = hotness_of(options);
   std::vector<data::Column> columns;
   for (std::size_t field = 0; field < kCardinalities.size(); ++field) {
-    columns.push_back({fmt::format("C{}", field + 1), data::ColumnType::int64, options.hotness});
+    columns.push_back({fmt::format("C{}", field + 1), data::ColumnType::int64, hotness[field]});
   }
   columns.push_back({.name = std::string(kContinuous),
                      .width = kContinuousValues,
@@ -94,10 +114,24 @@ std::int64_t power_law_rank(double uniform, std::int64_t cardinality) {
 }  // namespace
 
 GeneratedData::GeneratedData(GeneratedOptions const& options)
-    : options_(options), cardinalities_(cardinalities_of(options)), schema_(schema_of(options)) {}
+    : options_(options),
+      hotness_(hotness_of(options)),
+      cardinalities_(cardinalities_of(options)),
+      schema_(schema_of(options)) {}
+
+std::int64_t GeneratedData::key(std::size_t field, std::int64_t rank) const {
+  if (options_.has_small_keys) {
+    // Spreads popular keys over the whole range. The factor is a prime, so the keys of a field are
+    // distinct unless its cardinality is a multiple of it.
+    constexpr std::int64_t kPrime = 2'654'435'761;
+    return rank * kPrime % cardinalities_[field];
+  }
+  return std::bit_cast<std::int64_t>(
+      random_bits(options_.seed, stream_of(Purpose::key, field), static_cast<std::uint64_t>(rank)));
+}
 
 std::int64_t GeneratedData::rank(std::int64_t row, std::size_t field, std::int64_t slot) const {
-  auto const counter = static_cast<std::uint64_t>(row * options_.hotness + slot);
+  auto const counter = static_cast<std::uint64_t>(row * hotness_[field] + slot);
   auto const bits = random_bits(options_.seed, stream_of(Purpose::rank, field), counter);
   return power_law_rank(uniform_of(bits), cardinalities_[field]);
 }
@@ -107,17 +141,20 @@ double GeneratedData::continuous(std::int64_t row, std::size_t field) const {
 }
 
 double GeneratedData::true_logit(std::int64_t row, int task) const {
-  auto const hotness = static_cast<double>(options_.hotness);
   double logit = -1.0;
   std::array<double, 4> factors{};  // factors of two products: fields 0 and 1, fields 2 and 3
   for (std::size_t field = 0; field < cardinalities_.size(); ++field) {
     double sum = 0;
-    for (std::int64_t slot = 0; slot < options_.hotness; ++slot) {
+    auto const hotness = static_cast<double>(hotness_[field]);
+    for (std::int64_t slot = 0; slot < hotness_[field]; ++slot) {
       auto const value = rank(row, field, slot);
       sum += planted(options_.seed, task, Purpose::weight, field, value);
       if (field < factors.size()) {
         factors[field] += planted(options_.seed, task, Purpose::interaction, field, value);
       }
+    }
+    if (field < factors.size()) {
+      factors[field] /= std::sqrt(hotness);
     }
     logit += 0.35 * sum / std::sqrt(hotness);  // the variance is independent of the hotness
   }
@@ -125,7 +162,7 @@ double GeneratedData::true_logit(std::int64_t row, int task) const {
     logit += 0.3 * planted(options_.seed, task, Purpose::weight, 512 + field, 0) *
              continuous(row, field);
   }
-  return logit + 0.5 * (factors[0] * factors[1] + factors[2] * factors[3]) / hotness;
+  return logit + 0.5 * (factors[0] * factors[1] + factors[2] * factors[3]);
 }
 
 data::Chunk GeneratedData::chunk(std::int64_t first_row, std::int64_t rows) const {
@@ -133,12 +170,10 @@ data::Chunk GeneratedData::chunk(std::int64_t first_row, std::int64_t rows) cons
   auto const fields = cardinalities_.size();
   for (std::size_t field = 0; field < fields; ++field) {
     auto& keys = chunk.ints(field);
-    keys.reserve(static_cast<std::size_t>(rows * options_.hotness));
+    keys.reserve(static_cast<std::size_t>(rows * hotness_[field]));
     for (std::int64_t row = first_row; row < first_row + rows; ++row) {
-      for (std::int64_t slot = 0; slot < options_.hotness; ++slot) {
-        auto const value = static_cast<std::uint64_t>(rank(row, field, slot));
-        auto const key = random_bits(options_.seed, stream_of(Purpose::key, field), value);
-        keys.push_back(std::bit_cast<std::int64_t>(key));
+      for (std::int64_t slot = 0; slot < hotness_[field]; ++slot) {
+        keys.push_back(key(field, rank(row, field, slot)));
       }
     }
   }

@@ -19,6 +19,14 @@ struct GeneratedOptions {
   std::int64_t largest_cardinality = 100'000;
   /// The number of labels in a row.
   int tasks = 1;
+  /// Keys in each of the 26 fields; empty: `hotness` in all.
+  std::vector<std::int64_t> hotness_of_fields = {};
+  /// Distinct values of each of the 26 fields; empty: those of Criteo's sample, at most
+  /// `largest_cardinality`.
+  std::vector<std::int64_t> cardinalities = {};
+  /// Whether a key is below the cardinality of its field, and so can be a row of a table. If not,
+  /// keys are any 64-bit numbers.
+  bool has_small_keys = false;
 };
 
 /// Generated rows with the shape of Criteo's (13 continuous and 26 categorical fields) and a
@@ -31,8 +39,8 @@ struct GeneratedOptions {
 /// number, so that threads and machines can generate any of them; equal bits need the same libm.
 class GeneratedData {
  public:
-  /// Throws std::invalid_argument for fewer than 0 rows, a hotness or cardinality below 1, and
-  /// tasks outside 1 to 64.
+  /// Throws std::invalid_argument for fewer than 0 rows, a hotness or cardinality below 1, lists of
+  /// them that are neither empty nor of 26, and tasks outside 1 to 64.
   explicit GeneratedData(GeneratedOptions const& options);
 
   /// Returns the columns: C1 to C26, keys; `continuous`, which are normalised; Label, Label2 ….
@@ -51,10 +59,12 @@ class GeneratedData {
   [[nodiscard]] double true_logit(std::int64_t row, int task = 0) const;
 
  private:
+  [[nodiscard]] std::int64_t key(std::size_t field, std::int64_t rank) const;
   [[nodiscard]] std::int64_t rank(std::int64_t row, std::size_t field, std::int64_t slot) const;
   [[nodiscard]] double continuous(std::int64_t row, std::size_t field) const;
 
   GeneratedOptions options_;
+  std::vector<std::int64_t> hotness_;  ///< of each field
   std::vector<std::int64_t> cardinalities_;
   data::Schema schema_;
 };

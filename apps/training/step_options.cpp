@@ -40,7 +40,8 @@ StepSetting StepOptions::setting() const {
           .captured = capture,
           .precision = tf32 ? MatmulPrecision::tf32 : MatmulPrecision::float32,
           .reduce_waits = !no_reduce_waits,
-          .tables_together = !each_table};
+          .tables_together = !each_table,
+          .loss_scale = loss_scale};
 }
 
 std::optional<StreamAssignment> StepOptions::read_assignment() const {

@@ -8,6 +8,7 @@
 #include "training/step_setting.hpp"
 #include "training/update_options.hpp"
 
+#include <msstream/step/loss_scale.hpp>
 #include <msstream/step/step_trace.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 
@@ -24,6 +25,7 @@ namespace msstream::training {
 /// The options that all programs share that train a model step by step, with their defaults.
 struct StepOptions : cli::StreamOptions, UpdateOptions, DashboardOption {
   bool tf32 = false;
+  std::optional<LossScaleOptions> loss_scale = {};  ///< of a model in float16; no option of its own
   bool capture = false;
   std::string assignment;  ///< path of an assignment of stream groups, or `auto`
   std::string save_assignment;

@@ -3,9 +3,11 @@
 
 #include <msstream/ops/schedule.hpp>
 #include <msstream/runtime/stream_ref.hpp>
+#include <msstream/step/loss_scale.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
 #include <limits>
+#include <optional>
 
 namespace msstream::training {
 
@@ -22,6 +24,7 @@ struct StepSetting {
   bool tables_together = false;  ///< see OptimizerOptions::tables_together
   Schedule schedule = {};        ///< see OptimizerOptions::schedule
   float clip_norm = std::numeric_limits<float>::infinity();  ///< see OptimizerOptions::clip_norm
+  std::optional<LossScaleOptions> loss_scale = {};           ///< for one rank
 };
 
 }  // namespace msstream::training

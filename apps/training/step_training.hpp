@@ -41,11 +41,15 @@ class StepTraining {
         tape_(device_),
         built_(build(std::as_const(device_))),
         ranks_(device_, built_.first.parameters(), rank),
+        loss_scale_(setting.loss_scale
+                        ? std::optional<LossScale<R>>(std::in_place, device_, *setting.loss_scale)
+                        : std::nullopt),
         optimizer_(device_,
                    rule,
                    {.tables_together = setting.tables_together,
                     .schedule = setting.schedule,
-                    .clip_norm = setting.clip_norm}),
+                    .clip_norm = setting.clip_norm,
+                    .loss_scale = loss_scale_}),
         captures_(setting.captured) {
     if (!pool_.options().propagate_groups) {
       trunk_.emplace(pool_[0]);
@@ -118,10 +122,19 @@ class StepTraining {
             .log = nullptr};
   }
   void train() {
-    loss_ = ranks_.backward(tape_, [this](int part) {
+    std::optional<Tensor<float, R>> unscaled;
+    loss_ = ranks_.backward(tape_, [&](int part) {
       auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
-      return model().loss(tape_, pool, inputs_of_part(inputs(), part));
+      auto loss = model().loss(tape_, pool, inputs_of_part(inputs(), part));
+      if (loss_scale_) {
+        unscaled = loss;
+        return loss_scale_->scaled(tape_, loss);
+      }
+      return loss;
     });
+    if (unscaled) {
+      loss_ = unscaled;
+    }
     optimizer_.step(tape_);
     tape_.clear();
     if (auto const* const lookups = lookups_in_parts<R>(model())) {
@@ -139,6 +152,7 @@ class StepTraining {
   Ranks<R> ranks_;
   std::optional<StreamPool<R>>
       second_pool_;  ///< of the second half of a batch, if there are halves
+  std::optional<LossScale<R>> loss_scale_;
   Optimizer<R> optimizer_;
   bool captures_;
   std::optional<Tensor<float, R>> loss_;

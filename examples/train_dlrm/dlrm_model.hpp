@@ -67,7 +67,7 @@ class DlrmModel {
     }();
     auto const pooled = [&] {
       ms::NameScope const named("tables");
-      return ms::ops::embedding_lookup<T>(tape, tables_, {batch.ids, samples});
+      return ms::ops::embedding_lookup<T>(tape, tables_, {rows_of(batch.ids), samples});
     }();
     auto const joined = interact(tape, bottom, pooled);
     ms::NameScope const named("top");
@@ -86,6 +86,19 @@ class DlrmModel {
   [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
 
  private:
+  /// Returns the rows of the tables of all ids.
+  [[nodiscard]] ms::Tensor<std::int64_t, R> rows_of(ms::Tensor<std::int64_t, R> const& ids) const {
+    if (!shape_.hashes_ids) {
+      return ids;
+    }
+    std::vector<std::int64_t> counts;
+    for (std::size_t field = 0; field < kFields; ++field) {
+      counts.push_back(shape_.rows(field));
+    }
+    auto const fields = static_cast<std::int64_t>(kFields);
+    return ms::ops::hash_to_bucket(ids.reshaped({fields, ids.count() / fields}), counts)
+        .reshaped({ids.count()});
+  }
   [[nodiscard]] static std::int64_t inputs_of_cross(DlrmShape const& shape) {
     return shape.dimension * static_cast<std::int64_t>(kFields + 1);
   }

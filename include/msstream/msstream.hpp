@@ -57,6 +57,7 @@
 #include <msstream/step/dense_stack.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/loss_scale.hpp>
 #include <msstream/step/no_tape.hpp>
 #include <msstream/step/non_finite_locator.hpp>
 #include <msstream/step/optimizer.hpp>

@@ -53,6 +53,7 @@ struct TablePlan {
   bool gathers_all = true;               ///< whether all tables have hotness 1
   bool gathers_maxima = true;            ///< whether all tables of Pooling::max have hotness 1
   bool loads_floats = true;              ///< whether all tables are float32, aligned to 16 bytes
+  int least_log2_lanes = 5;              ///< log2 of the fewest lanes that share a row of a table
   bool has_default_ids = false;          ///< whether any table has a default id
   bool has_divisors = false;             ///< whether any table has Pooling::mean or Pooling::sqrtn
 };

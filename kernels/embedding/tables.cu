@@ -24,10 +24,11 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Processes one tile of bags per warp. The launch bounds ask for only one block per
-/// multiprocessor, which leaves the number of registers to the compiler.
+/// Processes one tile of bags per warp. The launch bounds ask for as many blocks per multiprocessor
+/// as keep its memory busy with sums of rows; with one, they leave the number of registers to the
+/// compiler.
 template <class Tables, TableKinds Kinds>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, only_sums(Kinds) ? 3 : 1)
     embedding_tables_kernel(__grid_constant__ Tables const tables,
                             __grid_constant__ TablesLookupArgs const args,
                             unsigned tiles_a_chunk,
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   TableTile const tile{table, number, first_bag, existing_bags(args)};
   OutOfRangeIds bad;
-  switch (Kinds == TableKinds::float_gathers ? DType::float32 : table.dtype) {
+  switch (only_floats(Kinds) ? DType::float32 : table.dtype) {
     case DType::float16:
       look_up_tile<Kinds, float16>(args, tile, widths, bad);
       break;
@@ -81,7 +82,10 @@ void launch_kinds(CudaStream stream, TablesLookupArgs const& args) {
   if (args.argmax != nullptr && plan.argmax_width > 0) {
     launch<Tables, TableKinds::any_with_argmax>(stream, args);
   } else if (!plan.gathers_all || pools_all(args)) {
-    launch<Tables, TableKinds::any>(stream, args);
+    bool const adds_floats = plan.loads_floats && plan.least_log2_lanes >= kLog2LeastSumLanes &&
+                             args.weights == nullptr && plan.argmax_width == 0;
+    adds_floats ? launch<Tables, TableKinds::float_sums>(stream, args)
+                : launch<Tables, TableKinds::any>(stream, args);
   } else if (plan.loads_floats && args.output_dtype == DType::float32) {
     launch<Tables, TableKinds::float_gathers>(stream, args);
   } else {

@@ -19,17 +19,27 @@
 namespace msstream::ops::kernels {
 
 inline constexpr int kPooledRowsInFlight = 8;
+inline constexpr int kSumRowsInFlight = 4;  ///< with 24 warps a multiprocessor, 48 KB of float rows
 
 /// The kinds of tables that a launch supports. The fewer kinds a kernel supports, the fewer
 /// registers it needs, and the more warps are resident.
 enum class TableKinds : std::uint8_t {
   float_gathers,  ///< hotness 1, float32 tables with 16-byte loads, float32 output
   gathers,        ///< hotness 1, any types
+  /// float32 tables of at least 8 lanes a row, with 16-byte loads, without weights or Pooling::max
+  float_sums,
   any,
   any_with_argmax,  ///< any, of which those of Pooling::max also write argmax
 };
 [[nodiscard]] constexpr bool only_gathers(TableKinds kinds) {
   return kinds == TableKinds::float_gathers || kinds == TableKinds::gathers;
+}
+/// Returns whether all tables are of float32 and have rows that are read 16 bytes at a time.
+[[nodiscard]] constexpr bool only_floats(TableKinds kinds) {
+  return kinds == TableKinds::float_gathers || kinds == TableKinds::float_sums;
+}
+[[nodiscard]] constexpr bool only_sums(TableKinds kinds) {
+  return kinds == TableKinds::float_sums;
 }
 [[nodiscard]] constexpr bool writes_argmax(TableKinds kinds) {
   return kinds == TableKinds::any_with_argmax;
@@ -219,6 +229,127 @@ struct TablePooling {
   }
 };
 
+/// Returns the positions of the ids of the bag of the calling lane's group.
+[[nodiscard]] __device__ __forceinline__ PlaceRange places_of_group(TablesLookupArgs const& args,
+                                                                    TableTile const& tile,
+                                                                    std::int64_t bag) {
+  int const lanes = 1 << tile.table.log2_lanes;
+  PlaceRange places{0, 0};
+  if (args.offsets != nullptr) {
+    auto const find = [&]<class Id>(Id) {
+      auto const offsets = offsets_of<Id>(args);
+      auto const of_all = tile.number * args.batch + bag;
+      int const group_lane = static_cast<int>(threadIdx.x) & (lanes - 1);
+      places = places_by_lanes(
+          offsets, of_all, bag < tile.existing, group_lane, lanes, args.report, true);
+    };
+    args.id_dtype == DType::int32 ? find(std::int32_t{}) : find(std::int64_t{});
+  } else if (bag < tile.existing) {
+    places = places_of<std::int64_t>(args, tile.table, tile.number, bag);
+  }
+  return places;
+}
+
+/// The fewest lanes of a row for which sum_tile() works: those that hold the ids of the rows in
+/// flight and of as many behind them.
+inline constexpr int kLog2LeastSumLanes = 3;
+
+/// Adds up the rows of the bags of a tile, without weights, as pool_tile() does. Each lane of a
+/// group holds the id of one position, and of the position as many further on as the group has
+/// lanes. For each row that it adds, the group requests the row kSumRowsInFlight further on, so
+/// that rows are in flight from the first to the last of a bag.
+template <TableKinds Kinds, class T, int Count>
+__device__ __forceinline__ void sum_tile(TablesLookupArgs const& args,
+                                         TableTile const& tile,
+                                         BagWidths const& widths,
+                                         OutOfRangeIds& bad) {
+  constexpr int kInFlight = kSumRowsInFlight;
+  static_assert(kInFlight <= 1 << kLog2LeastSumLanes, "a row in flight has its id in a lane");
+  static_assert(kRowsOfPart % kInFlight == 0, "parts end between rounds");
+  auto const& table = tile.table;
+  int const lanes = 1 << table.log2_lanes;
+  int const lane = static_cast<int>(threadIdx.x) % 32;
+  int const group_lane = lane & (lanes - 1);
+  int const first_lane = lane - group_lane;
+  unsigned const group = lanes == 32 ? 0xFFFFFFFFU : ((1U << lanes) - 1) << first_lane;
+  auto const bag = tile.first_bag + (lane >> table.log2_lanes);
+  auto const places = places_of_group(args, tile, bag);
+  auto const count = static_cast<int>(places.end - places.begin);
+  auto const* const weights = static_cast<T const*>(table.table);
+  bool const is_long = count > kRowsOfPart;
+  for (int column = group_lane * Count; column - group_lane * Count < table.width;
+       column += Count << table.log2_lanes) {
+    bool const has_columns = column < table.width;
+    auto const row_at = [&](int i) -> std::int64_t {
+      if (i >= count) {
+        return -1;
+      }
+      auto const id = load_id(args, places.begin + i);
+      if (is_in_range(id, table.rows)) {
+        return id;
+      }
+      if (column == group_lane * Count) {  // once, and not again with further columns
+        bad.add(id);
+      }
+      return -1;
+    };
+    TablePooling<Count, false> combiner;
+    WholeSums<Count> whole;
+    PackedColumns<T, Count> rows[kInFlight];
+    bool is_valid[kInFlight];
+    int first_held = 0;  // the position whose row lane 0 of the group holds
+    auto held = row_at(group_lane);
+    auto held_next = row_at(lanes + group_lane);
+    auto const request = [&](int k, int i) {
+      int const ahead = i - first_held;
+      auto const row =
+          __shfl_sync(group, ahead < lanes ? held : held_next, first_lane + (ahead & (lanes - 1)));
+      is_valid[k] = row >= 0;
+      if (is_valid[k] && has_columns) {
+        rows[k] = load_packed<Count>(weights + row * table.width + column);
+      }
+    };
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      request(k, k);
+    }
+    for (int done = 0; done < count;) {
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        if (is_valid[k]) {
+          combiner.add(rows[k].widened());
+        }
+        request(k, done + kInFlight + k);
+      }
+      done += kInFlight;
+      if (is_long && done % kRowsOfPart == 0 && done < count) {
+        whole.fold(combiner.pooled, done == kRowsOfPart);
+      }
+      if (done == first_held + lanes) {
+        first_held = done;
+        held = held_next;
+        held_next = row_at(first_held + lanes + group_lane);
+      }
+    }
+    if (is_long) {
+      combiner.pooled = whole.get(combiner.pooled);
+    }
+    if (!has_columns) {
+      continue;
+    }
+    if (combiner.divisor.valid > 0) {
+      if (divides(table.pooling)) {
+        combiner.divide(table.pooling, false);
+      }
+    } else if (bag < tile.existing && is_in_range(table.default_id, table.rows)) {
+      combiner.add(load_packed<Count>(weights + table.default_id * table.width + column).widened());
+    }
+    if (bag < args.batch) {
+      store_pooled<Kinds>(args, widths.output, bag, table.first_column + column, combiner.pooled);
+    }
+  }
+}
+
 /// Pools the bags of a tile, of any length. A group of lanes takes a bag, and requests several rows
 /// before it adds the first.
 template <TableKinds Kinds, class T, int Count>
@@ -231,19 +362,8 @@ __device__ __forceinline__ void pool_tile(TablesLookupArgs const& args,
   int const log2_lanes = table.log2_lanes;
   int const lane = static_cast<int>(threadIdx.x) % 32;
   auto const bag = tile.first_bag + (lane >> log2_lanes);
-  PlaceRange places{0, 0};
   int const group_lane = lane & ((1 << log2_lanes) - 1);
-  if (args.offsets != nullptr) {
-    auto const find = [&]<class Id>(Id) {
-      auto const offsets = offsets_of<Id>(args);
-      auto const of_all = tile.number * args.batch + bag;
-      places = places_by_lanes(
-          offsets, of_all, bag < tile.existing, group_lane, 1 << log2_lanes, args.report, true);
-    };
-    args.id_dtype == DType::int32 ? find(std::int32_t{}) : find(std::int64_t{});
-  } else if (bag < tile.existing) {
-    places = places_of<std::int64_t>(args, table, tile.number, bag);
-  }
+  auto const places = places_of_group(args, tile, bag);
   auto const* const weights = static_cast<T const*>(table.table);
   bool const is_weighted = args.weights != nullptr;
   bool const is_max = table.pooling == Pooling::max;
@@ -321,13 +441,15 @@ __device__ __forceinline__ void look_up_tile(TablesLookupArgs const& args,
                                              OutOfRangeIds& bad) {
   constexpr int kWidest = 16 / sizeof(T);
   bool const gathers = only_gathers(Kinds) || is_gathered(args, tile.table);
-  if (Kinds == TableKinds::float_gathers || tile.table.columns_a_lane == kWidest) {
+  if (only_floats(Kinds) || tile.table.columns_a_lane == kWidest) {
     if (gathers) {
       gather_tile<Kinds, T, kWidest>(args, tile, widths, bad);
+    } else if constexpr (only_sums(Kinds)) {
+      sum_tile<Kinds, T, kWidest>(args, tile, widths, bad);
     } else if constexpr (!only_gathers(Kinds)) {
       pool_tile<Kinds, T, kWidest>(args, tile, widths, bad);
     }
-  } else {
+  } else if constexpr (!only_sums(Kinds)) {
     if (gathers) {
       gather_tile<Kinds, T, 1>(args, tile, widths, bad);
     } else if constexpr (!only_gathers(Kinds)) {

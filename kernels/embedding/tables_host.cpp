@@ -251,6 +251,7 @@ TablePlan plan_tables(std::vector<TableDescriptor> tables) {
     plan.has_default_ids = plan.has_default_ids || table.default_id >= 0;
     plan.has_divisors = plan.has_divisors || divides(table.pooling);
     plan.gathers_all = plan.gathers_all && table.hotness == 1;
+    plan.least_log2_lanes = std::min<int>(plan.least_log2_lanes, table.log2_lanes);
     plan.loads_floats = plan.loads_floats && table.dtype == DType::float32 && is_aligned;
     ++number;
   }

@@ -3,13 +3,13 @@
 #include "elementwise/elementwise.hpp"
 #include "mixed/half_columns.hpp"
 
+#include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace msstream::ops::kernels {
 namespace {
-
-constexpr std::size_t kHalfBytes = 2;
 
 [[nodiscard]] bool allows_pairs(void const* address) {
   return reinterpret_cast<std::uintptr_t>(address) % alignof(float) == 0;
@@ -28,21 +28,45 @@ constexpr std::size_t kHalfBytes = 2;
   return fits ? std::optional(std::move(pairs)) : std::nullopt;
 }
 
-/// Calls copy(block, offset in the packed rows, bytes of the packed rows, bytes of the block's
-/// rows) for each block with elements, of at least one row.
-template <class Copy>
-void for_each_block(std::span<HalfColumns const> blocks, std::int64_t rows, Copy const& copy) {
-  std::size_t packed_bytes = 0;
-  for (auto const& block : blocks) {
-    packed_bytes += static_cast<std::size_t>(block.width) * kHalfBytes;
+constexpr unsigned kThreads = 256;
+
+/// Copies the halves of a matrix [rows, width] to or from the columns of a packed matrix that begin
+/// at `packed`, one thread for each.
+template <bool ToPacked>
+__global__ void __launch_bounds__(kThreads) copy_halves_kernel(std::uint16_t* block,
+                                                               std::uint16_t* packed,
+                                                               std::int64_t rows,
+                                                               std::int64_t width,
+                                                               std::int64_t packed_width) {
+  auto const i = grid_thread();
+  auto const row = i / width;
+  if (row >= rows) {
+    return;
   }
-  std::size_t offset = 0;
+  auto const in_packed = row * packed_width + (i - row * width);
+  if constexpr (ToPacked) {
+    packed[in_packed] = block[i];
+  } else {
+    block[i] = packed[in_packed];
+  }
+}
+
+template <bool ToPacked>
+void copy_each(CudaStream stream,
+               std::span<HalfColumns const> blocks,
+               std::int64_t rows,
+               std::uint16_t* packed) {
+  std::int64_t packed_width = 0;
   for (auto const& block : blocks) {
-    auto const bytes = static_cast<std::size_t>(block.width) * kHalfBytes;
-    if (block.data != nullptr && bytes > 0 && rows > 0) {
-      check_cuda(copy(block.data, offset, packed_bytes, bytes), "cudaMemcpy2DAsync");
+    packed_width += block.width;
+  }
+  for (auto const& block : blocks) {
+    if (auto const count = rows * block.width; block.data != nullptr && count > 0) {
+      copy_halves_kernel<ToPacked><<<grid_for(count, kThreads), kThreads, 0, stream.handle>>>(
+          static_cast<std::uint16_t*>(block.data), packed, rows, block.width, packed_width);
+      check_launch("columns of halves");
     }
-    offset += bytes;
+    packed += block.width;
   }
 }
 
@@ -56,18 +80,7 @@ void concat_half_columns(CudaStream stream,
     concat_columns(stream, *pairs, rows, static_cast<float*>(packed));
     return;
   }
-  for_each_block(blocks,
-                 rows,
-                 [&](void* block, std::size_t offset, std::size_t packed_bytes, std::size_t bytes) {
-                   return cudaMemcpy2DAsync(static_cast<char*>(packed) + offset,
-                                            packed_bytes,
-                                            block,
-                                            bytes,
-                                            bytes,
-                                            static_cast<std::size_t>(rows),
-                                            cudaMemcpyDeviceToDevice,
-                                            stream.handle);
-                 });
+  copy_each<true>(stream, blocks, rows, static_cast<std::uint16_t*>(packed));
 }
 
 void split_half_columns(CudaStream stream,
@@ -78,18 +91,9 @@ void split_half_columns(CudaStream stream,
     split_columns(stream, static_cast<float const*>(packed), *pairs, rows);
     return;
   }
-  for_each_block(blocks,
-                 rows,
-                 [&](void* block, std::size_t offset, std::size_t packed_bytes, std::size_t bytes) {
-                   return cudaMemcpy2DAsync(block,
-                                            bytes,
-                                            static_cast<char const*>(packed) + offset,
-                                            packed_bytes,
-                                            bytes,
-                                            static_cast<std::size_t>(rows),
-                                            cudaMemcpyDeviceToDevice,
-                                            stream.handle);
-                 });
+  // The kernel only reads the packed matrix.
+  copy_each<false>(
+      stream, blocks, rows, const_cast<std::uint16_t*>(static_cast<std::uint16_t const*>(packed)));
 }
 
 }  // namespace msstream::ops::kernels

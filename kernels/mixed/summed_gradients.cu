@@ -30,7 +30,8 @@ struct Chunks {
 
   Chunks(std::int64_t all_rows, std::int64_t all_columns, int lanes, std::size_t workspace_bytes)
       : rows(all_rows), columns(all_columns) {
-    constexpr std::int64_t kWantedBlocks = 2048;
+    // Four blocks for each multiprocessor of an H200 run at once: more would begin when these end.
+    constexpr std::int64_t kWantedBlocks = std::int64_t{4} * 132;
     constexpr std::int64_t kLeastRows = 4 * kWarps;
     auto const held = static_cast<std::int64_t>(workspace_bytes / sizeof(float)) /
                       std::max<std::int64_t>(columns, 1);
@@ -99,7 +100,7 @@ __device__ void store_at(void* array, std::int64_t element, Pack<float, Lanes> c
 }
 
 template <class T, int Lanes>
-__global__ void __launch_bounds__(kSumThreads)
+__global__ void __launch_bounds__(kSumThreads, 4)
     relu_sums_kernel(ReluSumsArgs const args, Chunks const chunks, float* partials) {
   for_each_row<Lanes>(chunks, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
     auto gradient = widened_at<T, Lanes>(args.output_gradient, element);
@@ -121,7 +122,7 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 template <class T, int Lanes>
-__global__ void __launch_bounds__(kSumThreads)
+__global__ void __launch_bounds__(kSumThreads, 4)
     cross_sums_kernel(CrossSumsArgs const args, Chunks const chunks, float* partials) {
   for_each_row<Lanes>(chunks, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
     auto const gradient = widened_at<T, Lanes>(args.output_gradient, element);

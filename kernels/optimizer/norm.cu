@@ -51,8 +51,12 @@ __device__ typename QuadPlace<Quads>::Values load_part_of_many(QuadPlace<Quads> 
 }
 
 /// Adds the squares of one chunk of a gradient per block.
-__global__ void __launch_bounds__(kBlockThreads) norm_parts_kernel(
-    __grid_constant__ NormTable const table, float factor, bool keeps_infinite, double* sums) {
+__global__ void __launch_bounds__(kBlockThreads)
+    norm_parts_kernel(__grid_constant__ NormTable const table,
+                      StepAdvance const advance,
+                      double* sums) {
+  float const factor = gradient_factor_of(advance);
+  bool const keeps_infinite = advance.skip_non_finite;
   auto const& piece = piece_of_block(table.pieces, table.count);
   auto const& part = piece.part;
   auto const first_row = part.is_part ? part.row_count[-1] : 0;
@@ -93,6 +97,7 @@ __device__ void advance_by(StepAdvance const& advance, StepState* state, double 
       state->gradient_factor = 0.0F;
       state->norm = sqrt(squares);
       state->skipped += 1;
+      advance_loss_scale(advance.loss_scaling, true);
     }
     return;
   }
@@ -108,7 +113,8 @@ __device__ void advance_by(StepAdvance const& advance, StepState* state, double 
   if (threadIdx.x == 0) {
     auto const norm = sqrt(squares);
     state->step = step;
-    state->gradient_factor = advance.gradient_factor;
+    state->gradient_factor = gradient_factor_of(advance);
+    advance_loss_scale(advance.loss_scaling, false);
     state->norm = norm;
     state->norm_scale = norm_scale_of(advance.clip_norm, norm);
   }
@@ -158,7 +164,7 @@ std::int64_t launch_norm_parts(CudaStream stream,
   auto const launch = [&] {
     if (table.count > 0) {
       norm_parts_kernel<<<grid_for(table.blocks, 1), kBlockThreads, 0, stream.handle>>>(
-          table, advance.gradient_factor, advance.skip_non_finite, sums + launched);
+          table, advance, sums + launched);
       check_launch("gradient_norm");
       launched += table.blocks;
       table = {};

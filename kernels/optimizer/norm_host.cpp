@@ -27,13 +27,15 @@ void advance_state(StepAdvance const& advance, double norm, StepState& state) {
     state.gradient_factor = 0.0F;
     state.norm = norm;
     state.skipped += 1;
+    advance_loss_scale(advance.loss_scaling, true);
     return;
   }
   state.step += 1;
   state.correction1 = correction_of(advance.rule.beta1, state.step);
   state.correction2 = correction_of(advance.rule.beta2, state.step);
   state.rate = rate_of_step(advance, state.base_rate, state.step);
-  state.gradient_factor = advance.gradient_factor;
+  state.gradient_factor = gradient_factor_of(advance);
+  advance_loss_scale(advance.loss_scaling, false);
   state.norm = norm;
   state.norm_scale = norm_scale_of(advance.clip_norm, norm);
 }
@@ -51,6 +53,7 @@ void sum_chunks(NormPart const& part, StepAdvance const& advance, double* sums) 
     auto const row = i / part.width;
     return part.gradient[(first_row + row) * part.stride + (i - row * part.width)];
   };
+  float const factor = gradient_factor_of(advance);
   parallel_ranges(
       chunks_of(part.count, kNormChunk),
       grain_of(kNormChunk * static_cast<std::int64_t>(sizeof(float))),
@@ -58,8 +61,7 @@ void sum_chunks(NormPart const& part, StepAdvance const& advance, double* sums) 
         for (auto chunk = begin; chunk < end; ++chunk) {
           auto const first = chunk * kNormChunk;
           sums[chunk] = sum_of_chunk(first, std::min(count, first + kNormChunk), [&](auto i) {
-            return counted(
-                element(i), advance.gradient_factor, part.clip_value, advance.skip_non_finite);
+            return counted(element(i), factor, part.clip_value, advance.skip_non_finite);
           });
         }
       });

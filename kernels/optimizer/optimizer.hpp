@@ -32,6 +32,17 @@ struct StepState {
 inline constexpr std::int64_t kSavedStepBytes = 40;
 static_assert(offsetof(StepState, skipped) == kSavedStepBytes);
 
+/// The scale by which a loss was multiplied before its gradients were computed, in device memory,
+/// and how it changes: halved, say, by a step whose gradients overflow, and doubled by so many
+/// steps in a row without an overflow. A static scale has growth and backoff of 1.
+struct LossScaling {
+  /// [2]: the scale, and the number of steps since it last changed; null: the scale is 1.
+  float* state = nullptr;
+  float growth = 2.0F;
+  float backoff = 0.5F;
+  float interval = 2000.0F;  ///< steps
+};
+
 /// The numbers of a step of an optimizer besides its StepState.
 struct StepAdvance {
   OptimizerRule rule;
@@ -40,7 +51,8 @@ struct StepAdvance {
   float const* table = nullptr;  ///< the factors of a tabulated schedule
   float gradient_factor = 1.0F;
   double clip_norm = std::numeric_limits<double>::infinity();
-  bool skip_non_finite = false;  ///< whether a step whose norm is NaN or infinite is skipped
+  bool skip_non_finite = false;   ///< whether a step whose norm is NaN or infinite is skipped
+  LossScaling loss_scaling = {};  ///< divides gradients, and changes by the result of the step
 };
 /// Sets the state of an optimizer before its first step.
 void reset_step(HostStream stream, StepState* state);

@@ -312,6 +312,24 @@ MSSTREAM_HOST_DEVICE inline float rate_of_step(StepAdvance const& advance,
   auto const base = static_cast<double>(base_rate < 0.0F ? advance.base_rate : base_rate);
   return static_cast<float>(base * schedule_factor(advance.schedule, advance.table, step - 1));
 }
+/// Returns the factor of the gradients of a step, which takes off the scale of the loss.
+MSSTREAM_HOST_DEVICE inline float gradient_factor_of(StepAdvance const& advance) {
+  float const* const scale = advance.loss_scaling.state;
+  return scale == nullptr ? advance.gradient_factor : advance.gradient_factor / *scale;
+}
+/// Changes the scale of the loss after a step. The scale stays a normal number between 2^-100 and
+/// 2^100, so that it and its reciprocal are finite.
+MSSTREAM_HOST_DEVICE inline void advance_loss_scale(LossScaling const& scaling, bool is_skipped) {
+  if (scaling.state == nullptr) {
+    return;
+  }
+  float const scale = scaling.state[0];
+  float const steps = scaling.state[1] + 1.0F;
+  bool const grows = !is_skipped && steps >= scaling.interval;
+  float const next = is_skipped ? scale * scaling.backoff : grows ? scale * scaling.growth : scale;
+  scaling.state[0] = next < 0x1p-100F ? 0x1p-100F : next > 0x1p100F ? 0x1p100F : next;
+  scaling.state[1] = is_skipped || grows ? 0.0F : steps;
+}
 /// Returns the square of the global norm of several ranks: see advance_step_by_squares().
 MSSTREAM_HOST_DEVICE inline double square_of_norm(NormSquares const* squares, std::int64_t ranks) {
   double sum = squares[0].shared + squares[0].own;

@@ -109,6 +109,11 @@ struct GradientScaling {
   float factor = 1.0F;  ///< of all gradients, before they are clipped
   float clip_norm = std::numeric_limits<float>::infinity();  ///< of the global norm
   bool skip_non_finite = false;  ///< whether a step whose norm is NaN or infinite is skipped
+  /// [2]: the scale of the loss, which divides gradients, and the steps since it last changed.
+  std::optional<Floats> loss_scale = {};
+  float loss_scale_growth = 2.0F;
+  float loss_scale_backoff = 0.5F;
+  std::int64_t loss_scale_interval = 2000;
 };
 
 }  // namespace detail

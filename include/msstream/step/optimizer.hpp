@@ -8,6 +8,7 @@
 #include <msstream/ops/optimizer_rule.hpp>
 #include <msstream/ops/schedule.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/loss_scale.hpp>
 #include <msstream/step/parameters.hpp>
 #include <msstream/tensor/tensor.hpp>
 
@@ -62,6 +63,10 @@ struct OptimizerOptions {
   /// device, also in replays, before OptimizerRule::clip_value makes an infinity finite. With parts
   /// of ShardedTables, all ranks skip a step if one has a NaN or an infinity.
   bool skip_non_finite = false;
+  /// The scale by which the loss is multiplied, with LossScale::scaled(), for gradients in float16.
+  /// A step divides its gradients by it before anything else, skips a NaN or an infinity as
+  /// skip_non_finite does, and changes the scale. Null: the scale is 1.
+  std::optional<LossScale<detail::AnyRuntime>> loss_scale = {};
   /// The number of backward() calls per update, from 1. See Optimizer::step().
   std::int64_t micro_batches = 1;
 };

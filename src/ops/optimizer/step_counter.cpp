@@ -78,6 +78,12 @@ struct RateSource {
   float rate;
   std::optional<detail::Floats> const& table;
 };
+[[nodiscard]] kernels::LossScaling loss_scaling_of(detail::GradientScaling const& scaling) {
+  return {.state = detail::data_of(scaling.loss_scale),
+          .growth = scaling.loss_scale_growth,
+          .backoff = scaling.loss_scale_backoff,
+          .interval = static_cast<float>(scaling.loss_scale_interval)};
+}
 [[nodiscard]] kernels::StepAdvance advance_of(OptimizerRule const& rule,
                                               RateSource const& source,
                                               detail::GradientScaling const& scaling) {
@@ -87,7 +93,8 @@ struct RateSource {
           .table = detail::data_of(source.table),
           .gradient_factor = scaling.factor,
           .clip_norm = static_cast<double>(scaling.clip_norm),
-          .skip_non_finite = scaling.skip_non_finite};
+          .skip_non_finite = scaling.skip_non_finite,
+          .loss_scaling = loss_scaling_of(scaling)};
 }
 
 }  // namespace
@@ -138,10 +145,14 @@ void StepCounter<detail::AnyRuntime>::advance_clipped(
   }
   auto parts = parts_of(gradients, read);
   detail::Workspace const workspace(state_.device(), kernels::norm_workspace_bytes(parts));
+  auto written = writes(state_);
+  if (scaling.loss_scale) {
+    written.add(*scaling.loss_scale);
+  }
   issue(
       "advance_step_by_norm",
       read,
-      workspace.with(writes(state_)),
+      workspace.with(written),
       [advance,
        parts = std::move(parts),
        memory = workspace.data(),
@@ -160,8 +171,12 @@ detail::TensorOf<std::uint8_t> StepCounter<detail::AnyRuntime>::squares_of(
   detail::TensorOf<std::uint8_t> const squares(state_.device(), {sizeof(kernels::NormSquares)});
   kernels::StepAdvance const advance{.rule = {.kind = OptimizerKind::sgd, .learning_rate = 0.0F},
                                      .gradient_factor = scaling.factor,
-                                     .skip_non_finite = scaling.skip_non_finite};
+                                     .skip_non_finite = scaling.skip_non_finite,
+                                     .loss_scaling = loss_scaling_of(scaling)};
   detail::Reads read;
+  if (scaling.loss_scale) {
+    read.add(*scaling.loss_scale);
+  }
   auto parts = parts_of(gradients, read);
   detail::Workspace const workspace(state_.device(), kernels::norm_workspace_bytes(parts));
   issue(
@@ -190,10 +205,14 @@ void StepCounter<detail::AnyRuntime>::advance_on_ranks(
   if (table_) {
     read.add(*table_);
   }
+  auto written = writes(state_);
+  if (scaling.loss_scale) {
+    written.add(*scaling.loss_scale);
+  }
   issue(
       "advance_step_by_squares",
       read,
-      writes(state_),
+      written,
       [advance,
        from = reinterpret_cast<kernels::NormSquares const*>(squares.data()),
        ranks = squares.count() / static_cast<std::int64_t>(sizeof(kernels::NormSquares)),

@@ -26,13 +26,14 @@ void GradientNorm::add_ranks(comm::detail::AnyCommunicator const& communicator) 
           communicator.rank(),
           communicator.size(),
           communicator.name());
-  require_equal_on_ranks(
-      "Optimizer of tables in parts",
-      "options",
-      communicator.exchange(fmt::format("clip_norm {}, skip_non_finite {}, micro_batches {}",
-                                        clip_norm_,
-                                        skip_non_finite_,
-                                        micro_batches_)));
+  require_equal_on_ranks("Optimizer of tables in parts",
+                         "options",
+                         communicator.exchange(fmt::format(
+                             "clip_norm {}, skip_non_finite {}, micro_batches {}, loss scale {}",
+                             clip_norm_,
+                             skip_non_finite_,
+                             micro_batches_,
+                             scale_ ? scale_->text() : "none")));
   if (!communicator_) {
     communicator_ = communicator;
   }
@@ -47,9 +48,14 @@ void GradientNorm::advance(ops::StepCounter<AnyRuntime>& step,
                            std::int64_t micro_batches,
                            JudgedGradients const& gradients,
                            std::source_location issued_at) const {
-  ops::detail::GradientScaling const scaling{.factor = 1.0F / static_cast<float>(micro_batches),
-                                             .clip_norm = clip_norm_,
-                                             .skip_non_finite = skip_non_finite_};
+  ops::detail::GradientScaling const scaling{
+      .factor = 1.0F / static_cast<float>(micro_batches),
+      .clip_norm = clip_norm_,
+      .skip_non_finite = skip_non_finite_,
+      .loss_scale = scale_ ? std::optional(scale_->state()) : std::nullopt,
+      .loss_scale_growth = scale_ ? scale_->growth() : 1.0F,
+      .loss_scale_backoff = scale_ ? scale_->backoff() : 1.0F,
+      .loss_scale_interval = scale_ ? scale_->interval() : 1};
   auto all = gradients.shared;
   all.insert(all.end(), gradients.own.begin(), gradients.own.end());
   if (!is_used() || !communicator_) {

@@ -26,8 +26,9 @@ class GradientNorm {
  public:
   explicit GradientNorm(OptimizerOptions const& options)
       : clip_norm_(options.clip_norm),
-        skip_non_finite_(options.skip_non_finite),
-        micro_batches_(options.micro_batches) {}
+        skip_non_finite_(options.skip_non_finite || options.loss_scale),
+        micro_batches_(options.micro_batches),
+        scale_(options.loss_scale) {}
 
   /// Counts the gradients of all ranks of the communicator from the next step on. Blocks the host
   /// until all ranks have called it. Throws std::invalid_argument, on all ranks, if their options
@@ -48,6 +49,7 @@ class GradientNorm {
   float clip_norm_;
   bool skip_non_finite_;
   std::int64_t micro_batches_;
+  std::optional<LossScale<AnyRuntime>> scale_;
   std::optional<comm::detail::AnyCommunicator> communicator_;
 };
 

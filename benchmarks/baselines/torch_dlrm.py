@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Times the training steps of dlrm_step_benchmark in PyTorch, and prints the times as JSON.
+
+torch_dlrm.py [--out FILE] [--batches 2048,8192,65536] [--interactions cross,dot] [--max-rows 1000000] [--steps 10]
+              [--repetitions 5]
+
+DCN-v2 and DLRM at MLPerf's sizes: the dense part in bfloat16 by autocast, eager and compiled; the tables in float32
+with sparse gradients, one embedding bag for all of them, updated by SGD, since PyTorch has no row-wise Adagrad for
+sparse gradients; Adagrad for the rest.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+ROWS = [40_000_000, 39_060, 17_295, 7_424, 20_265, 3, 7_122, 1_543, 63, 40_000_000, 3_067_956, 405_282, 10, 2_209, 11_938,
+        155, 4, 976, 14, 40_000_000, 40_000_000, 40_000_000, 590_152, 12_973, 108, 36]
+HOTNESS = [3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1]
+NUMBERS, FIELDS, WIDTH, RANK = 13, len(ROWS), 128, 512
+
+
+def layers(*widths, ends_in_relu):
+    made = []
+    for i, (inputs, outputs) in enumerate(zip(widths, widths[1:])):
+        made.append(nn.Linear(inputs, outputs))
+        if ends_in_relu or i + 2 < len(widths):
+            made.append(nn.ReLU())
+    return nn.Sequential(*made)
+
+
+class Dense(nn.Module):
+    """Everything but the tables: bottom layers, interaction and top layers."""
+
+    def __init__(self, interaction):
+        super().__init__()
+        self.interaction = interaction
+        joined = WIDTH * (FIELDS + 1)
+        self.bottom = layers(NUMBERS, 512, 256, WIDTH, ends_in_relu=True)
+        if interaction == "cross":
+            self.down = nn.ModuleList(nn.Linear(joined, RANK, bias=False) for _ in range(3))
+            self.up = nn.ModuleList(nn.Linear(RANK, joined) for _ in range(3))
+        else:
+            self.register_buffer("pairs", torch.tril_indices(FIELDS + 1, FIELDS + 1, -1))
+            joined = WIDTH + FIELDS * (FIELDS + 1) // 2
+        self.top = layers(joined, 1024, 1024, 512, 256, 1, ends_in_relu=False)
+
+    def forward(self, numbers, pooled):
+        bottom = self.bottom(numbers)
+        pooled = pooled.to(bottom.dtype)
+        if self.interaction == "cross":
+            first = crossed = torch.cat([bottom, pooled], 1)
+            for down, up in zip(self.down, self.up):
+                crossed = first * up(down(crossed)) + crossed
+        else:
+            vectors = torch.cat([bottom, pooled], 1).view(-1, FIELDS + 1, WIDTH)
+            products = torch.bmm(vectors, vectors.transpose(1, 2))
+            crossed = torch.cat([bottom, products[:, self.pairs[0], self.pairs[1]]], 1)
+        return self.top(crossed)
+
+
+def time_step(interaction, batch, max_rows, compiled, steps, repetitions):
+    """Returns the milliseconds of a step in each repetition."""
+    device = "cuda"
+    torch.manual_seed(1)
+    rows = [min(count, max_rows) for count in ROWS]
+    first_rows = torch.tensor([0] + rows[:-1]).cumsum(0).tolist()
+    ids = torch.cat([torch.randint(count, (batch * hotness,), device=device) + first
+                     for count, hotness, first in zip(rows, HOTNESS, first_rows)])
+    lengths = torch.cat([torch.full((batch,), hotness, device=device) for hotness in HOTNESS])
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long, device=device), lengths.cumsum(0)[:-1]])
+    numbers = torch.randn(batch, NUMBERS, device=device)
+    labels = (torch.rand(batch, 1, device=device) < 0.5).float()
+    tables = nn.EmbeddingBag(sum(rows), WIDTH, mode="sum", sparse=True, device=device)
+    dense = Dense(interaction).to(device)
+    forward = torch.compile(dense) if compiled else dense
+    of_tables = torch.optim.SGD(tables.parameters(), 0.01)
+    of_dense = torch.optim.Adagrad(dense.parameters(), 0.01, foreach=True)
+
+    def step():
+        of_tables.zero_grad(set_to_none=True)
+        of_dense.zero_grad(set_to_none=True)
+        pooled = tables(ids, offsets).view(FIELDS, batch, WIDTH).transpose(0, 1).reshape(batch, -1)
+        with torch.autocast(device, torch.bfloat16):
+            logits = forward(numbers, pooled)
+        functional.binary_cross_entropy_with_logits(logits.float(), labels).backward()
+        of_tables.step()
+        of_dense.step()
+
+    times = []
+    for repetition in range(repetitions + 1):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+        if repetition > 0:  # the first one warms up and compiles
+            times.append((time.perf_counter() - begin) / steps * 1e3)
+    return times
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--batches", default="2048,8192,65536")
+    parser.add_argument("--interactions", default="cross,dot")
+    parser.add_argument("--max-rows", type=int, default=1_000_000)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--repetitions", type=int, default=5)
+    arguments = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = True
+    results = []
+    for interaction in arguments.interactions.split(","):
+        for batch in map(int, arguments.batches.split(",")):
+            for compiled in (False, True):
+                times = time_step(interaction, batch, arguments.max_rows, compiled, arguments.steps,
+                                  arguments.repetitions)
+                results.append({"interaction": interaction, "batch": batch, "compiled": compiled,
+                                "ms": round(statistics.median(times), 3), "least_ms": round(min(times), 3),
+                                "most_ms": round(max(times), 3),
+                                "samples_per_s": round(batch / statistics.median(times) * 1e3)})
+                print(json.dumps(results[-1]), flush=True)
+                torch.cuda.empty_cache()
+    text = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "steps": results}, indent=1)
+    if arguments.out:
+        arguments.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dlrm_options.hpp"
+
+#include "datasets/generated.hpp"
+#include "datasets/readers.hpp"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <memory>
+
+namespace train_dlrm {
+
+namespace cli = ms::cli;
+namespace datasets = ms::datasets;
+namespace training = ms::training;
+using cli::UsageError;
+
+namespace {
+
+constexpr char const* kDescription =
+    "Trains a DLRM on clicks in Criteo's shape: 13 numbers and 26 fields of ids, with the tables\n"
+    "of MLPerf's benchmark, each cut to --max-rows. --interaction cross is DCN-v2, dot the first\n"
+    "DLRM. Without --data it trains on generated multi-hot data with a relation to learn. The\n"
+    "losses of a precision are the same bits for any number of groups and any way of launching.\n"
+    "The last rows of an epoch that fill no batch are left out; which they are differs from epoch\n"
+    "to epoch.";
+
+void check(DlrmOptions& options) {
+  training::check(options, {{"--data", options.data}});
+  training::check_ranks(options, options.batch);
+  training::check_with_ranks(options, options);
+  if (options.holdout == 1) {
+    throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
+  }
+  auto const& shape = options.shape;
+  if (shape.precision == ms::Precision::fp16 && options.ranks > 1) {
+    throw UsageError(
+        fmt::format("--precision fp16 is for one rank, found --ranks {}; bf16 needs no loss scale",
+                    options.ranks));
+  }
+  if (shape.half_tables && shape.precision == ms::Precision::fp32) {
+    throw UsageError("--half-tables goes with --precision bf16 or fp16");
+  }
+  if (!options.data.empty() && shape.max_hotness != DlrmShape{}.max_hotness) {
+    throw UsageError("--max-hotness is for generated data; a file of --data has one id a field");
+  }
+  if (shape.top.back() != 1) {
+    throw UsageError(fmt::format("--top ends with {}; expected 1, the logit", shape.top.back()));
+  }
+}
+
+void add_model_options(cli::Options& options, DlrmShape& shape) {
+  options.group("Model");
+  options.add_choice("--interaction",
+                     shape.interaction,
+                     {{"cross", Interaction::cross}, {"dot", Interaction::dot}},
+                     "the cross network of DCN-v2, or dot products");
+  options.add_choice(
+      "--precision",
+      shape.precision,
+      {{"fp32", ms::Precision::fp32}, {"bf16", ms::Precision::bf16}, {"fp16", ms::Precision::fp16}},
+      "of the products and between the layers; fp16 scales the loss");
+  options.add_flag(
+      "--half-tables", shape.half_tables, "rows of tables in the half precision of --precision");
+  options.add<std::int64_t>(
+      "--max-rows", shape.max_rows, "rows of a table at most", {1, 1'000'000'000});
+  options.add<std::int64_t>(
+      "--max-hotness", shape.max_hotness, "ids of a field at most, of generated data", {1, 100});
+  options.add<std::int64_t>("--dimension", shape.dimension, "width of the tables", {1, 1024});
+  options.add<std::int64_t>(
+      "--bottom", shape.bottom, "outputs of the bottom layers but the last", {1, 65536});
+  options.add<std::int64_t>("--top", shape.top, "outputs of the top layers", {1, 65536});
+  options.add<std::int64_t>(
+      "--cross-layers", shape.cross_layers, "layers of the cross network", {1, 64});
+  options.add<std::int64_t>(
+      "--cross-rank", shape.cross_rank, "columns of a cross layer's inner product", {1, 65536});
+}
+
+}  // namespace
+
+char const* name_of(ms::Precision precision) {
+  constexpr char const* kNames[] = {"fp32", "bf16", "fp16"};
+  return kNames[static_cast<int>(precision)];
+}
+
+DlrmOptions DlrmOptions::of_rank(int rank) const {
+  auto options = *this;
+  if (rank != 0) {
+    options.silence();
+  }
+  return options;
+}
+
+DlrmOptions parse_options(cli::Arguments const& arguments) {
+  DlrmOptions chosen;
+  training::read_library_variables(chosen);
+  cli::Options options(
+      kDescription,
+      {{"train_dlrm", "DCN-v2 on generated data, tables of up to 100,000 rows"},
+       {"train_dlrm --precision bf16 --capture --max-rows 1000000 --batch 8192 --rows 1000000",
+        "in bfloat16, the second step captured and replayed"},
+       {"train_dlrm --data train.txt --interaction dot",
+        "Criteo's file: a label, 13 numbers and 26 words, separated by tabs"},
+       {"train_dlrm --precision bf16 --steps 20 --waits --step-trace step.svg",
+        "how many waits a step needs, and a picture of it"},
+       {"train_dlrm --ranks 2", "2 ranks, each with half of the rows of each batch"}});
+  options.group("Data");
+  options.add("--data",
+              chosen.data,
+              "Criteo's clicks as TSV or CSV, gzipped or not; generated data without it",
+              "a path");
+  options.add<std::int64_t>("--rows", chosen.rows, "rows of generated data", {1, 1'000'000'000});
+  options.add<std::int64_t>(
+      "--holdout", chosen.holdout, "every how-manieth row is for testing; 0: none", {0, 1'000'000});
+  options.add<std::int64_t>(
+      "--batch", chosen.batch, "rows a step, of all ranks together", {1, 1 << 20});
+  options.add<std::int64_t>(
+      "--epochs", chosen.epochs, "passes over the training rows", {1, 100'000});
+  options.add<int>(
+      "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
+  add_model_options(options, chosen.shape);
+  training::add_options(options, static_cast<training::RankOptions&>(chosen));
+  training::add_options(options, static_cast<training::StepOptions&>(chosen));
+  options.parse(arguments, std::cerr);
+  check(chosen);
+  chosen.shape.seed = chosen.seed;
+  if (chosen.shape.precision == ms::Precision::fp16) {
+    chosen.loss_scale.emplace();
+  }
+  if (!chosen.data.empty()) {
+    chosen.shape.hashes_ids = true;
+    chosen.shape.max_hotness = 1;
+  }
+  training::open_dashboard(
+      chosen,
+      {.program = "train_dlrm",
+       .what = training::placement_text(chosen) + training::data_text(chosen.data),
+       .unit = "rows",
+       .ranks = chosen.ranks},
+      chosen.process.rank());
+  return chosen.of_rank(chosen.process.rank());
+}
+
+nlohmann::ordered_json describe(DlrmOptions const& options) {
+  auto const& shape = options.shape;
+  nlohmann::ordered_json described = {
+      {"data", options.data},
+      {"rows", options.rows},
+      {"holdout", options.holdout},
+      {"batch", options.batch},
+      {"epochs", options.epochs},
+      {"reader_threads", options.reader_threads},
+      {"interaction", shape.interaction == Interaction::cross ? "cross" : "dot"},
+      {"precision", name_of(shape.precision)},
+      {"half_tables", shape.half_tables},
+      {"max_rows", shape.max_rows},
+      {"max_hotness", shape.max_hotness},
+      {"dimension", shape.dimension},
+      {"bottom", shape.bottom},
+      {"top", shape.top},
+      {"cross_layers", shape.cross_layers},
+      {"cross_rank", shape.cross_rank}};
+  described.update(training::describe(static_cast<training::StepOptions const&>(options)));
+  described.update(training::describe(static_cast<training::RankOptions const&>(options)));
+  return described;
+}
+
+training::TrainingData load_training_data(DlrmOptions const& options) {
+  bool const generates = options.data.empty();
+  std::unique_ptr<ms::data::Reader> reader;
+  if (generates) {
+    datasets::GeneratedOptions chosen{
+        .rows = options.rows, .seed = options.seed, .has_small_keys = true};
+    for (std::size_t field = 0; field < kFields; ++field) {
+      chosen.hotness_of_fields.push_back(options.shape.hotness(field));
+      chosen.cardinalities.push_back(options.shape.rows(field));
+    }
+    reader = std::make_unique<datasets::GeneratedReader>(chosen);
+  } else {
+    reader = datasets::open_data(options.data);
+  }
+  auto data = training::load_training_data(
+      *reader,
+      generates ? fmt::format("generated data, seed {}", options.seed) : options.data,
+      {.holdout = options.holdout, .buckets = options.shape.max_rows});
+  if (data.columns.fields() != static_cast<std::int64_t>(kFields) ||
+      data.columns.continuous != kNumbers) {
+    throw UsageError(
+        fmt::format("--data {}: {} fields of words and {} numbers; expected those of "
+                    "Criteo's clicks, {} and {}",
+                    options.data,
+                    data.columns.fields(),
+                    data.columns.continuous,
+                    kFields,
+                    kNumbers));
+  }
+  if (data.training_rows < options.batch) {
+    throw UsageError(fmt::format(
+        "{} rows to train on fill no batch; expected a --batch of at most as many, found {}",
+        data.training_rows,
+        options.batch));
+  }
+  return data;
+}
+
+}  // namespace train_dlrm

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dlrm_shape.hpp"
+#include "training/rank_options.hpp"
+#include "training/step_options.hpp"
+#include "training/training_data.hpp"
+
+#include <msstream/comm/world.hpp>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace train_dlrm {
+
+/// The command-line options of the program train_dlrm, with their defaults.
+struct DlrmOptions : ms::training::StepOptions, ms::training::RankOptions {
+  DlrmOptions() {
+    optimizer = ms::ops::OptimizerKind::rowwise_adagrad;
+    learning_rate = 0.01F;
+  }
+
+  std::string data;
+  std::int64_t rows = 65'536;
+  std::int64_t holdout = 5;
+  int reader_threads = 2;
+  /// The shape of the model. The tables of a data file have one id a field.
+  DlrmShape shape{.max_rows = 100'000};
+  std::int64_t batch = 2'048;
+  std::int64_t epochs = 1;
+
+  /// Returns the options of one of the ranks, of which those but rank 0 print and write nothing.
+  [[nodiscard]] DlrmOptions of_rank(int rank) const;
+};
+
+[[nodiscard]] char const* name_of(ms::Precision precision);
+
+/// Reads the options from arguments and environment. Throws cli::UsageError for values that are
+/// not accepted or contradict each other, and cli::HelpRequested for --help.
+[[nodiscard]] DlrmOptions parse_options(ms::cli::Arguments const& arguments);
+
+/// Returns the options as JSON, for the program's report.
+[[nodiscard]] nlohmann::ordered_json describe(DlrmOptions const& options);
+
+/// Reads or generates the data. Throws DataError, and cli::UsageError if the rows to train on fill
+/// no batch, and for data of other fields than Criteo's.
+[[nodiscard]] ms::training::TrainingData load_training_data(DlrmOptions const& options);
+
+/// Trains one rank as the options say, writes the files that they name, and returns the report.
+/// Ranks that are threads share the data; a rank that is alone takes the training rows out of it.
+/// Throws if training fails.
+nlohmann::ordered_json train_on_host(DlrmOptions const& options,
+                                     ms::training::TrainingData& data,
+                                     ms::comm::World const& world);
+nlohmann::ordered_json train_on_cuda(DlrmOptions const& options,
+                                     ms::training::TrainingData& data,
+                                     ms::comm::World const& world);
+
+}  // namespace train_dlrm

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/outputs.hpp"
+#include "dlrm_model.hpp"
+#include "dlrm_options.hpp"
+#include "training/epoch_plan.hpp"
+#include "training/ranks.hpp"
+#include "training/step_run.hpp"
+
+#include <msstream/data/device_loader.hpp>
+#include <msstream/memory/device.hpp>
+#include <msstream/report/text.hpp>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+
+namespace train_dlrm {
+
+/// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
+inline ms::training::EpochPlan plan_of(DlrmOptions const& options,
+                                       ms::training::TrainingData const& data) {
+  return {.rows = data.training_rows,
+          .loader = {.batch_size = options.batch,
+                     .epochs = options.epochs,
+                     .shuffle_rows = ms::data::kWholeEpoch,
+                     .seed = options.seed,
+                     .last_batch = ms::data::LastBatch::dropped,
+                     .threads = options.reader_threads,
+                     .transforms = data.transforms}};
+}
+
+/// Returns the columns of a batch as views, with the rows of DeviceBatch::shape_rows().
+template <ms::Runtime R>
+DeviceBatch<R> columns_of(ms::datasets::ClickColumns const& columns,
+                          ms::data::DeviceBatch<R> const& batch) {
+  auto const rows = batch.shape_rows();
+  auto const ids = batch.ints(columns.categorical.front(), columns.categorical.back());
+  return {batch.floats(ms::datasets::kContinuous).reshaped({rows, kNumbers}),
+          ids.reshaped({ids.count()}),
+          batch.floats(columns.labels.front()).reshaped({rows, 1})};
+}
+
+/// Trains a DLRM, tests it after each epoch, and reports the results. One rank of a training on
+/// several, which share the data if they are threads.
+template <ms::Runtime R, ms::RealElement T>
+class DlrmTraining {
+ public:
+  DlrmTraining(DlrmOptions const& options,
+               ms::training::TrainingData& data,
+               ms::comm::World const& world)
+      : options_(options),
+        data_(data),
+        plan_(plan_of(options, data)),
+        run_(options,
+             last_step(),
+             Build{options},
+             "rows",
+             {.world = world, .parallel = options.parallel, .reproducible = options.reproducible}),
+        training_(run_.training()),
+        ranks_(training_.ranks()) {}
+
+  nlohmann::ordered_json run() {
+    std::deque<Feed> feeds;  // of this rank's parts of a batch
+    for (auto const& loader : ranks_.loaders_of_parts(plan_.loader)) {
+      feeds.emplace_back(training_.device(),
+                         training_.pool()[0],
+                         ranks_.is_alone() ? data_.training.take() : data_.training.reader(),
+                         loader);
+    }
+    auto epochs = nlohmann::ordered_json::array();
+    while (!run_.is_over()) {
+      epochs.push_back(train_epoch(feeds));
+    }
+    auto report = run_.report();
+    report["options"] = describe(options_);
+    report["epochs"] = std::move(epochs);
+    return report;
+  }
+
+ private:
+  using Model = DlrmModel<R, T>;
+  using Feed = ms::data::DeviceLoader<R>;
+  using Inputs = ms::training::BatchesOfParts<DeviceBatch<R>>;
+
+  struct Build {
+    DlrmOptions const& options;
+
+    std::pair<Model, Inputs> operator()(ms::Device<R> const& device) const {
+      Inputs inputs;
+      auto const rows = options.batch / options.parts();
+      for (int part = 0; part < options.parts() / options.ranks; ++part) {
+        inputs.batches.push_back({ms::zeros<float>(device, {rows, kNumbers}),
+                                  ms::zeros<std::int64_t>(device, {rows * options.shape.ids()}),
+                                  ms::zeros<float>(device, {rows, 1})});
+      }
+      return {Model(device, options.shape), std::move(inputs)};
+    }
+  };
+
+  [[nodiscard]] std::int64_t last_step() const {
+    auto const all = plan_.batch_count();
+    return options_.steps != 0 ? std::min(options_.steps, all) : all;
+  }
+
+  nlohmann::ordered_json train_epoch(std::deque<Feed>& feeds) {
+    auto result = run_.train_epoch(plan_, [&](Inputs const& inputs) {
+      for (std::size_t part = 0; part < feeds.size(); ++part) {
+        auto const batch = columns_of(data_.columns, feeds[part].next().value());
+        auto const& to = inputs.batches[part];
+        ms::NameScope const named("feed");
+        ms::copy(to.numbers, batch.numbers);
+        ms::copy(to.ids, batch.ids);
+        ms::copy(to.labels, batch.labels);
+      }
+    });
+    result.update(test());
+    if (!result["test_auc"].is_null()) {
+      run_.feed().note_metric("test AUC", result["test_auc"].template get<double>());
+    }
+    print(result);
+    return result;
+  }
+
+  /// Returns the AUC and the log loss on the held-out rows.
+  nlohmann::ordered_json test() {
+    auto const rows = data_.held_out.rows();
+    if (rows == 0) {
+      return {{"test_auc", nullptr}, {"test_log_loss", nullptr}};
+    }
+    typename ms::GradientTape<R>::Pause const no_gradients(training_.tape());
+    Feed feed(training_.device(),
+              training_.pool()[0],
+              data_.held_out.reader(),
+              ranks_.loader_to_evaluate({.batch_size = options_.batch,
+                                         .threads = options_.reader_threads,
+                                         .transforms = data_.transforms}));
+    ms::metrics::Auc<R> const area(training_.device(),
+                                   {.capacity = ranks_.rows_to_evaluate(rows, options_.batch),
+                                    .weighted = !ranks_.is_alone()});
+    ms::metrics::LogLoss<R> const log_loss(training_.device());
+    while (auto const fed = feed.next()) {
+      auto const batch = columns_of(data_.columns, *fed);
+      auto const logits = training_.model().logits(training_.tape(), training_.pool(), batch);
+      auto const weights = ranks_.is_alone() ? std::nullopt : std::optional(fed->mask());
+      auto const examples = ranks_.of_all_ranks({logits, batch.labels, weights});
+      area.update(examples);
+      log_loss.update(examples);
+    }
+    auto const number = [](std::optional<double> const& value) {
+      return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+    };
+    return {{"test_auc", number(area.value())}, {"test_log_loss", number(log_loss.value())}};
+  }
+
+  void print(nlohmann::ordered_json const& result) const {
+    if (options_.quiet) {
+      return;
+    }
+    auto const value = [&](char const* key) {
+      return result[key].is_null() ? std::string("none")
+                                   : ms::report::fixed(result[key].template get<double>(), 4);
+    };
+    ms::cli::print(fmt::format("epoch {}: loss {}, test AUC {}, test log loss {}, {} rows/s\n",
+                               result["epoch"].template get<std::int64_t>(),
+                               value("loss"),
+                               value("test_auc"),
+                               value("test_log_loss"),
+                               ms::report::grouped(static_cast<std::int64_t>(
+                                   result["rows_per_s"].template get<double>()))));
+  }
+
+  DlrmOptions const& options_;
+  ms::training::TrainingData& data_;
+  ms::training::EpochPlan plan_;
+  ms::training::StepRun<R, Build> run_;
+  typename ms::training::StepRun<R, Build>::Training& training_;
+  ms::training::Ranks<R> const& ranks_;
+};
+
+template <ms::Runtime R>
+nlohmann::ordered_json train_dlrm_on(DlrmOptions const& options,
+                                     ms::training::TrainingData& data,
+                                     ms::comm::World const& world) {
+  return ms::with_precision(options.shape.precision, [&](auto type) {
+    using T = typename decltype(type)::type;
+    return DlrmTraining<R, T>(options, data, world).run();
+  });
+}
+
+}  // namespace train_dlrm

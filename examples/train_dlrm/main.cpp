@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/report.hpp"
+#include "dlrm_options.hpp"
+#include "training/step_report.hpp"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <utility>
+
+namespace train_dlrm {
+namespace {
+
+namespace cli = ms::cli;
+namespace training = ms::training;
+
+nlohmann::ordered_json train(DlrmOptions const& options,
+                             training::TrainingData& data,
+                             ms::comm::World const& world) {
+#if MSSTREAM_CUDA
+  if (options.runtime == cli::RuntimeChoice::cuda) {
+    return train_on_cuda(options, data, world);
+  }
+#endif
+  return train_on_host(options, data, world);
+}
+
+void run(cli::Arguments const& arguments) {
+  auto const options = parse_options(arguments);
+  cli::require_runtime(options);
+  training::require_devices(options, options);
+  training::require_equal_options(options, describe(options));
+  auto data = load_training_data(options);
+  if (!options.quiet) {
+    std::cerr << fmt::format("{}: {} rows to train, {} to test; {} ids a row, {}; {}{}\n",
+                             data.origin,
+                             data.training_rows,
+                             data.held_out.rows(),
+                             options.shape.ids(),
+                             name_of(options.shape.precision),
+                             training::placement_text(options),
+                             training::ranks_text(options));
+  }
+  nlohmann::ordered_json report;
+  training::on_ranks(options, [&](ms::comm::World const& world) {
+    auto own = train(options.of_rank(world.rank()), data, world);
+    if (world.rank() == 0) {
+      report = std::move(own);
+    }
+  });
+  training::conclude(options, report);
+}
+
+}  // namespace
+}  // namespace train_dlrm
+
+int main(int argc, char** argv) {
+  return msstream::cli::run_program(argc, argv, train_dlrm::run);
+}

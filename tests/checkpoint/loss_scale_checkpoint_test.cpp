@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/temporary_folder.hpp"
+#include "ops/ops_fixture.hpp"
+
+#include <msstream/checkpoint/checkpoint.hpp>
+#include <msstream/step/loss_scale.hpp>
+#include <msstream/step/optimizer.hpp>
+#include <msstream/step/parameters.hpp>
+
+#include <limits>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class LossScaleCheckpointTest : public OpsTest<R> {};
+TYPED_TEST_SUITE(LossScaleCheckpointTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(LossScaleCheckpointTest, a_resumed_run_continues_with_the_scale) {
+  TemporaryFolder const folder;
+  auto const path = folder / "run.safetensors";
+  Parameters parameters(this->device(), {.seed = 1});
+  auto const w = parameters.dense("w", {4}, init::ones());
+  auto const rule = ops::OptimizerRule{.kind = ops::OptimizerKind::sgd, .learning_rate = 0.1F};
+  {
+    LossScale const scale(this->device(), {.initial = 512.0F});
+    Optimizer optimizer(this->device(), rule, {.loss_scale = scale});
+    optimizer.add(parameters);
+    GradientTape tape(this->device());
+    auto const loss = zeros<float>(this->device(), {});
+    tape.record("loss", loss, [&](auto& playing, auto const&) {
+      playing.add_gradient(w, this->put(Floats(4, std::numeric_limits<float>::infinity()), {4}));
+    });
+    tape.backward(loss);
+    optimizer.step(tape);
+    checkpoint::save(path, checkpoint::Tensors(parameters, optimizer, scale));
+  }
+  LossScale const scale(this->device());
+  Optimizer optimizer(this->device(), rule, {.loss_scale = scale});
+  optimizer.add(parameters);
+  ASSERT_EQ(scale.value(), 65'536.0F);
+  checkpoint::load(path, checkpoint::Tensors(parameters, optimizer, scale));
+  EXPECT_EQ(scale.value(), 256.0F);
+}
+
+}  // namespace
+}  // namespace msstream::testing

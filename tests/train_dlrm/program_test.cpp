@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training/step_program.hpp"
+
+#include <cmath>
+#include <string>
+
+namespace msstream::testing {
+namespace {
+
+class TrainDlrm : public StepProgramTest {
+ protected:
+  TrainDlrm() : StepProgramTest(MSSTREAM_TRAIN_DLRM) {}
+
+  /// Returns program options for 96 training rows, in six steps of 16 rows per epoch.
+  [[nodiscard]] static Words small() {
+    return {"--runtime",     runtime(), "--rows",   "120", "--max-rows", "50",
+            "--max-hotness", "3",       "--batch",  "16",  "--epochs",   "2",
+            "--dimension",   "4",       "--bottom", "8",   "--top",      "8,1",
+            "--cross-rank",  "4",       "--steps",  "8",   "--quiet"};
+  }
+  void expect_refused(Words const& arguments, std::string const& message) const {
+    auto const ended = run(arguments);
+    EXPECT_EQ(ended.status, 2) << ::testing::PrintToString(arguments);
+    EXPECT_THAT(ended.err, ::testing::HasSubstr(message));
+  }
+};
+
+TEST_P(TrainDlrm, losses_of_each_precision_have_the_same_bits_however_a_step_is_issued) {
+  for (char const* const precision : {"fp32", "bf16", "fp16"}) {
+    SCOPED_TRACE(precision);
+    expect_same_bits_however_issued(small() + Words{"--precision", precision});
+  }
+}
+
+TEST_P(TrainDlrm, losses_of_half_precision_are_near_those_of_float32) {
+  for (char const* const interaction : {"cross", "dot"}) {
+    auto const of = [&](Words const& more) {
+      return report_of(small() + Words{"--interaction", interaction} + more)["losses"];
+    };
+    auto const exact = of({});
+    for (Words const& more : {Words{"--precision", "bf16"},
+                              Words{"--precision", "fp16"},
+                              Words{"--precision", "bf16", "--half-tables"}}) {
+      auto const losses = of(more);
+      ASSERT_EQ(losses.size(), exact.size());
+      EXPECT_NE(losses, exact) << "the steps were not computed in half precision";
+      for (std::size_t i = 0; i < losses.size(); ++i) {
+        EXPECT_NEAR(losses[i].get<double>(), exact[i].get<double>(), 0.02) << interaction << i;
+      }
+    }
+  }
+}
+
+TEST_P(TrainDlrm, report_says_how_the_run_was_and_went) {
+  expect_complete_report(small(), 8);
+  auto const report = report_of(small() + Words{"--precision", "bf16", "--interaction", "dot"});
+  auto const& options = report["options"];
+  EXPECT_EQ(options["precision"], "bf16");
+  EXPECT_EQ(options["interaction"], "dot");
+  EXPECT_EQ(options["max_rows"], 50);
+  EXPECT_EQ(options["bottom"], nlohmann::json({8}));
+  auto const& epochs = report["epochs"];
+  ASSERT_EQ(epochs.size(), 2U);
+  EXPECT_EQ(epochs[0]["complete"], true);
+  EXPECT_EQ(epochs[1]["complete"], false);
+  EXPECT_GT(epochs[0]["test_log_loss"], 0);
+  auto const untested = report_of(small() + Words{"--holdout", "0"});
+  EXPECT_TRUE(untested["epochs"][0]["test_auc"].is_null());
+}
+
+TEST_P(TrainDlrm, a_model_learns_the_relation_of_generated_data) {
+  for (char const* const precision : {"fp32", "bf16", "fp16"}) {
+    auto const report =
+        report_of({"--runtime",     runtime(), "--rows",      "6000",    "--max-rows", "30",
+                   "--max-hotness", "1",       "--batch",     "100",     "--epochs",   "2",
+                   "--dimension",   "8",       "--bottom",    "16",      "--top",      "32,1",
+                   "--cross-rank",  "8",       "--precision", precision, "--lr",       "0.03",
+                   "--quiet"});
+    EXPECT_GT(report["epochs"][1]["test_auc"], 0.72) << precision;
+  }
+}
+
+TEST_P(TrainDlrm, groups_can_be_chosen_kept_and_given) {
+  expect_groups_can_be_chosen_kept_and_given(small());
+}
+
+TEST_P(TrainDlrm, a_step_can_be_looked_at) {
+  expect_traces(small());
+}
+
+TEST_P(TrainDlrm, contradictory_options_are_refused) {
+  expect_refused(small() + Words{"--half-tables"}, "--half-tables goes with --precision");
+  expect_refused(small() + Words{"--top", "8,2"}, "--top ends with 2; expected 1");
+  expect_refused(small() + Words{"--holdout", "1"}, "--holdout 1");
+  expect_refused(small() + Words{"--batch", "1000"}, "fill no batch");
+  expect_refused(small() + Words{"--precision", "fp8"}, "one of fp32, bf16, fp16");
+  expect_refused(small() + Words{"--precision", "fp16", "--ranks", "2"}, "--ranks 2");
+}
+
+INSTANTIATE_TEST_SUITE_P(Runtimes, TrainDlrm, kRuntimes, name_of_runtime);
+
+}  // namespace
+}  // namespace msstream::testing

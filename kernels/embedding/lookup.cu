@@ -3,7 +3,6 @@
 #include "embedding/checks.hpp"
 #include "embedding/lookup.hpp"
 #include "embedding/lookup_kernels.cuh"
-#include "embedding/plain_lookup.hpp"
 #include "embedding/plain_tuning.hpp"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 #include "common/existing_places.hpp"
 #include "common/launch.cuh"
 #include "common/real_types.hpp"
+#include "embedding/lookup.hpp"
 #include "embedding/plain_lookup.cuh"
-#include "embedding/plain_lookup.hpp"
 #include "embedding/plain_tuning.hpp"
 #include "ids/bag_layout.hpp"
 
@@ -65,7 +65,10 @@ bool launch_plain(CudaStream stream, LookupArgs const& args, IdBags<Id> const& b
     return true;
   };
   if (is_staged) {
-    constexpr int kInFlight = 8;
+    constexpr int kInFlight = kRowsOfRound / 2;
+    if (parts == Parts::one && rows_at_once(bags.bags, lanes) == kRowsOfRound) {
+      return run(pool_staged_ids<T, Count, Id, Out, kRowsOfRound, Parts::one>);
+    }
     return parts == Parts::one   ? run(pool_staged_ids<T, Count, Id, Out, kInFlight, Parts::one>)
            : parts == Parts::two ? run(pool_staged_ids<T, Count, Id, Out, kInFlight, Parts::two>)
                                  : run(pool_staged_ids<T, Count, Id, Out, kInFlight, Parts::many>);

@@ -41,7 +41,8 @@ struct PlainLookup {
     return static_cast<std::make_unsigned_t<Id>>(id) < rows;
   }
   /// Returns the address of a row's columns, from that of the columns in row 0 and the number of
-  /// loads of all rows before the row, by one instruction.
+  /// loads of all rows before the row. The compiler makes it one instruction, unlike a product with
+  /// the bytes of a row, which are not constant.
   template <int Count>
   [[nodiscard]] static __device__ T const* after(T const* columns, std::uint32_t loads) {
     return columns + std::size_t{loads} * Count;
@@ -56,7 +57,7 @@ struct PlainLookup {
   }
 
  private:
-  /// Returns `from` plus a product of 32 bits each, by one instruction.
+  /// Returns `from` plus a product of two factors of 32 bits.
   template <class Element>
   static __device__ Element* at(Element* from, std::uint32_t number, std::uint32_t bytes) {
     Element* to;
@@ -95,7 +96,7 @@ __device__ __noinline__ void report_bad_ids_of(IdReport report,
 /// keeps `sums` sums: enough to request all rows before the first is added, and few enough for many
 /// warps.
 [[nodiscard]] constexpr int registers_for(int rows, int packed, int sums) {
-  int const needed = rows * packed + sums;
+  int const needed = rows * packed + sums + (rows > 8 ? rows : 0);
   return needed <= 12   ? 32
          : needed <= 20 ? 40
          : needed <= 36 ? 48

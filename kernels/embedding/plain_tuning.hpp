@@ -62,6 +62,12 @@ inline constexpr std::int64_t kMostSharedBytes = std::int64_t{48} << 10;
   return lanes >= 4 && hotness > (columns <= 4 ? 32 : 64) && bags * lanes < few;
 }
 
+/// Returns how many rows of a bag of more than kFewIds ids, but one part, are requested at once:
+/// kRowsOfRound if so few bags leave the memory idle otherwise.
+[[nodiscard]] constexpr int rows_at_once(std::int64_t bags, std::int64_t lanes) {
+  return bags * lanes < std::int64_t{8} * 132 * 32 ? kRowsOfRound : kRowsOfRound / 2;
+}
+
 /// Returns the number of bags of a block of at least `least` threads and at most kPlainThreads:
 /// the smallest one that leaves the fewest lanes of the last warp idle.
 [[nodiscard]] constexpr int bags_of_block(int lanes, int least) {

@@ -65,6 +65,11 @@ TEST(PlainTuningTest, few_bags_have_small_blocks) {
   EXPECT_EQ(plain_block({65'536, 3, 512, 32, 0}, false).threads(), 128);
 }
 
+TEST(PlainTuningTest, few_bags_have_more_rows_in_flight) {
+  EXPECT_EQ(rows_at_once(1'000, 32), 16);
+  EXPECT_EQ(rows_at_once(2'000, 32), 8);
+}
+
 TEST(PlainTuningTest, shapes_of_other_kernels) {
   EXPECT_TRUE(has_much_of_one_id({65'536, 1, 512, 32, 0}));
   EXPECT_FALSE(has_much_of_one_id({65'536, 2, 512, 32, 0}));

@@ -2,6 +2,8 @@
 #include "drawn_ids.cuh"
 #include "embedding/lookup.hpp"
 #include "embedding/lookup_kernels.cuh"
+#include "embedding/plain_lookup.cuh"
+#include "embedding/plain_tuning.hpp"
 #include "shapes.hpp"
 
 #include <cuda_runtime.h>
@@ -14,6 +16,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #ifdef MSSTREAM_BENCHMARK_CUEMBED
@@ -123,10 +126,76 @@ class Candidates {
         add<Count, ShortBags>("G8w32", share, 128, 1);
       }
     }
+    for (int const threads : {64, 128, 256}) {
+      add_plain<Count>(threads);
+    }
   }
   [[nodiscard]] std::vector<Candidate> const& all() const { return all_; }
 
  private:
+  /// Adds the launches of plain_lookup.cuh in blocks of at least `threads` threads.
+  template <int Count>
+  void add_plain(int threads) {
+    switch (args_.bags.hotness) {
+      case 1:
+        return add_few<Count, 1>(threads);
+      case 2:
+        return add_few<Count, 2>(threads);
+      case 3:
+        return add_few<Count, 3>(threads);
+      case 5:
+        return add_few<Count, kFewIds>(threads);
+      default:
+        add_staged<Count, 4>("S4", threads);
+        add_staged<Count, 8>("S8", threads);
+        add_staged<Count, 16>("S16", threads);
+    }
+  }
+  template <int Count, int Ids>
+  void add_few(int threads) {
+    add_plain_kernel<Count>("P", pool_few_ids<T, Count, Id, T, Ids>, threads, 0);
+  }
+  template <int Count, int InFlight>
+  void add_staged(char const* name, int threads) {
+    auto const hotness = args_.bags.hotness;
+    auto const a_bag = std::int64_t{4} * staged_rows(static_cast<std::uint32_t>(hotness));
+    if (hotness <= kRowsOfPart) {
+      add_plain_kernel<Count>(
+          name, pool_staged_ids<T, Count, Id, T, InFlight, Parts::one>, threads, a_bag);
+    } else if (hotness <= 2 * kRowsOfPart) {
+      add_plain_kernel<Count>(
+          name, pool_staged_ids<T, Count, Id, T, InFlight, Parts::two>, threads, a_bag);
+    } else {
+      add_plain_kernel<Count>(name,
+                              pool_staged_ids<T, Count, Id, T, InFlight, Parts::many>,
+                              threads,
+                              a_bag + 8 * args_.width);
+    }
+  }
+  template <int Count, class Kernel>
+  void add_plain_kernel(char const* name, Kernel kernel, int threads, std::int64_t bytes_of_bag) {
+    int const lanes = static_cast<int>(args_.width / Count);
+    int const bags = bags_of_block(lanes, threads);
+    if (lanes > kPlainThreads || bags * bytes_of_bag > kMostSharedBytes) {
+      return;
+    }
+    PlainLookup<T, Id> const lookup{static_cast<T const*>(args_.table),
+                                    bags_.ids,
+                                    args_.output,
+                                    static_cast<std::uint32_t>(args_.rows),
+                                    static_cast<std::uint32_t>(args_.width),
+                                    static_cast<std::uint32_t>(args_.bags.bags),
+                                    static_cast<std::uint32_t>(args_.bags.hotness),
+                                    args_.report};
+    dim3 const block(static_cast<unsigned>(lanes), static_cast<unsigned>(bags));
+    auto const blocks = grid_for(args_.bags.bags, bags);
+    add_launch(std::string(name) + "," + std::to_string(Count) + "," + std::to_string(lanes) +
+                   ",1," + std::to_string(lanes * bags) + ",1",
+               [=, this] {
+                 kernel<<<blocks, block, bags * bytes_of_bag, stream_>>>(lookup);
+                 check(cudaGetLastError());
+               });
+  }
   template <int Count, class Tuning>
   void add_rolled(char const* name, BagShare const& share, int threads) {
     auto const in_flight = static_cast<double>(Tuning::kRowsInFlight * args_.width * sizeof(T)) *
@@ -167,15 +236,18 @@ class Candidates {
     auto const key = std::string(name) + "," + std::to_string(Count) + "," + std::to_string(lanes) +
                      "," + std::to_string(share.slices) + "," + std::to_string(threads) + "," +
                      std::to_string(run);
-    if (std::any_of(
+    add_launch(key, [=, this] {
+      lookup_kernel<T, Count, Id, SharedIds, SumCombiner, Tuning>
+          <<<grid, threads, 0, stream_>>>(args_, bags_, shape);
+      check(cudaGetLastError());
+    });
+  }
+  /// Adds a launch, unless it is known.
+  void add_launch(std::string const& key, std::function<void()> launch) {
+    if (std::none_of(
             all_.begin(), all_.end(), [&](auto const& known) { return known.name == key; })) {
-      return;
+      all_.push_back({key, std::move(launch)});
     }
-    all_.push_back({key, [=, this] {
-                      lookup_kernel<T, Count, Id, SharedIds, SumCombiner, Tuning>
-                          <<<grid, threads, 0, stream_>>>(args_, bags_, shape);
-                      check(cudaGetLastError());
-                    }});
   }
 
   cudaStream_t stream_;

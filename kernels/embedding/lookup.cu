@@ -3,6 +3,7 @@
 #include "embedding/checks.hpp"
 #include "embedding/lookup.hpp"
 #include "embedding/lookup_kernels.cuh"
+#include "embedding/plain_tuning.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -99,6 +100,11 @@ bool launch_shared(CudaStream stream,
                                           : run.template operator()<Many>(kThreadsOfSums, 1);
     };
     bool const is_equal = args.pooling != Pooling::none && !is_jagged;
+    if (is_equal &&
+        has_few_long_bags(groups, hotness, ceil_div<std::int64_t>(args.width, Count), Count) &&
+        run.template operator()<FewestLongBags>(kThreadsOfSums, 1)) {
+      return true;
+    }
     return is_equal ? launch_rolled.template operator()<true>()
                     : launch_rolled.template operator()<false>();
   }
@@ -149,9 +155,9 @@ void launch_widest(CudaStream stream, LookupArgs const& args) {
            allows_stores(args.argmax, DType::int32, args.width, count);
   };
   constexpr int kWidest = 16 / sizeof(T);
-  // A row of fewer than four loads is read 8 bytes at a time, if its elements allow that, so that
-  // four lanes share the ids of a bag.
-  bool const is_narrow = kWidest > 4 && args.width < std::int64_t{4} * kWidest;
+  // A row of at most 64 bytes is read 8 bytes at a time, if its elements allow that, so that at
+  // least four lanes share the ids of a bag.
+  bool const is_narrow = kWidest > 4 && args.width <= std::int64_t{4} * kWidest;
   if (allows(kWidest) && !is_narrow) {
     launch_combiner<T, kWidest>(stream, args);
   } else if (kWidest > 4 && allows(4)) {
@@ -166,7 +172,7 @@ void launch_widest(CudaStream stream, LookupArgs const& args) {
 void embedding_lookup(CudaStream stream, LookupArgs const& args) {
   require_lookup(args);
   auto const count = output_rows(args);
-  if (count == 0 || args.width == 0) {
+  if (count == 0 || args.width == 0 || launch_plain_lookup(stream, args)) {
     return;
   }
   with_real_type("embedding_lookup: a table", args.table_dtype, [&](auto type) {

@@ -34,4 +34,8 @@ struct LookupArgs {
 void embedding_lookup(HostStream stream, LookupArgs const& args);
 void embedding_lookup(CudaStream stream, LookupArgs const& args);
 
+/// Launches a lookup with the kernels of plain_lookup.cuh. Returns false, and launches nothing, if
+/// the lookup is not plain or if the other kernels are faster for its shape.
+[[nodiscard]] bool launch_plain_lookup(CudaStream stream, LookupArgs const& args);
+
 }  // namespace msstream::ops::kernels

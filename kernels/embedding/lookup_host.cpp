@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/column_pieces_host.hpp"
 #include "common/existing_places.hpp"
 #include "common/long_sum.hpp"
 #include "common/real_types.hpp"
+#include "common/row_prefetch_host.hpp"
 #include "embedding/checks.hpp"
-#include "embedding/column_pieces_host.hpp"
 #include "embedding/lookup.hpp"
 #include "embedding/parallel_bags_host.hpp"
 #include "embedding/pooling_divisor.hpp"
-#include "embedding/row_prefetch_host.hpp"
 #include "ids/bag_report_host.hpp"
 
 #include <algorithm>

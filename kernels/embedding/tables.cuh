@@ -4,9 +4,9 @@
 #include "common/existing_places.hpp"
 #include "common/id_report.cuh"
 #include "common/row_vector.cuh"
+#include "common/streaming_store.cuh"
 #include "common/whole_sums.cuh"
 #include "embedding/pooling_divisor.hpp"
-#include "embedding/streaming_store.cuh"
 #include "embedding/tables.hpp"
 #include "ids/bag_offsets.cuh"
 

@@ -53,6 +53,8 @@ template <bool EqualBags>
 using FewBags = RolledBags<8, 2, 28, EqualBags>;
 template <bool EqualBags>
 using FewestBags = RolledBags<16, 4, 16, EqualBags>;
+/// Long bags of equally many ids, of which a multiprocessor has only a few warps.
+using FewestLongBags = RolledBags<32, 8, 8, true>;
 
 /// The launch of sums in runs of bags of a few ids each.
 template <int RowsInFlight, int IdsALane, int WarpsAnSm>

@@ -75,7 +75,7 @@ FAMILIES = {
     "jagged": (2, "jagged rows to dense ones and back, softmax of segments, lengths and offsets"),
     "dense": (2, "dense layers, matrix products, transposition, mixtures of experts"),
     "metrics": (2, "sums, kept scores and buckets of metrics; areas under ROC curves by sorting"),
-    "mixed": (3, "conversions between precisions, cross layers, elementwise gradients with the sums of their columns"),
+    "mixed": (3, "conversions between precisions, cross layers, half-precision dot interactions, elementwise gradients with the sums of their columns"),
     "embedding_gradient": (3, "gradients of lookups, summed by row, and updates of tables fused with them"),
 }
 MOST_FILES = 40

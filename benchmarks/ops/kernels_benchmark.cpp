@@ -58,7 +58,7 @@ void dense_weights(benchmark::State& state,
 }
 
 /// Measures the dot products of all pairs of vectors of each sample, or their gradients.
-template <ms::Runtime R>
+template <ms::RealElement T, ms::Runtime R>
 void interaction(benchmark::State& state,
                  DeviceBench<R>& bench,
                  std::array<std::int64_t, 3> const& sizes,
@@ -67,12 +67,11 @@ void interaction(benchmark::State& state,
   auto const features = sizes[1];
   auto const width = sizes[2];
   auto const& device = bench.device();
-  auto const dense = filled(device, {batch, width});
-  auto const embeddings = filled(device, {batch, features * width});
+  auto const dense = ms::ops::cast<T>(filled(device, {batch, width}));
+  auto const embeddings = ms::ops::cast<T>(filled(device, {batch, features * width}));
   auto const output = ms::ops::dot_interaction(dense, embeddings);
-  auto const vectors = static_cast<double>(dense.count() + embeddings.count());
-  double const floats = vectors * (backward ? 2 : 1) + static_cast<double>(output.count());
-  bench.measure(state, {.bytes = floats * sizeof(float)}, [&] {
+  double const vectors = bytes_of(dense) + bytes_of(embeddings);
+  bench.measure(state, {.bytes = vectors * (backward ? 2 : 1) + bytes_of(output)}, [&] {
     if (backward) {
       benchmark::DoNotOptimize(ms::ops::dot_interaction_gradient(dense, embeddings, output));
     } else {
@@ -142,12 +141,13 @@ void add_all(std::int64_t divisor) {
   }
   for (auto const& sizes : Sizes::kInteractions) {
     for (bool const backward : {false, true}) {
-      add_one(fmt::format("interaction/{}/{}x{}x{}",
-                          backward ? "backward" : "forward",
-                          sizes[0],
-                          sizes[1],
-                          sizes[2]),
-              [=](auto& state, auto& bench) { interaction<R>(state, bench, sizes, backward); });
+      auto const what = fmt::format(
+          "{}/{}x{}x{}", backward ? "backward" : "forward", sizes[0], sizes[1], sizes[2]);
+      add_one("interaction/" + what,
+              [=](auto& state, auto& bench) { interaction<float>(state, bench, sizes, backward); });
+      add_one("interaction/bfloat16/" + what, [=](auto& state, auto& bench) {
+        interaction<ms::bfloat16>(state, bench, sizes, backward);
+      });
     }
   }
   add_one("adam/dense", [](auto& state, auto& bench) { adam_dense<R>(state, bench); });

@@ -134,10 +134,7 @@ class DlrmModel {
     if (cross_) {
       return (*cross_)(tape, ms::ops::concat(tape, std::vector{bottom, pooled}));
     }
-    return ms::ops::cast<T>(
-        tape,
-        ms::ops::dot_interaction(
-            tape, ms::ops::cast<float>(tape, bottom), ms::ops::cast<float>(tape, pooled)));
+    return ms::ops::dot_interaction(tape, bottom, pooled);
   }
 
   DlrmShape shape_;

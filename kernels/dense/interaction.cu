@@ -2,11 +2,11 @@
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
 #include "dense/interaction.hpp"
+#include "dense/large_interaction.cuh"
 
 #include <cuda_pipeline.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
@@ -317,85 +317,6 @@ __global__ void __launch_bounds__(kBackwardThreads, 4)
   }
 }
 
-/// Returns vector `vector` of a sample.
-template <class Args>
-__device__ float const* vector_of(Args const& args, std::int64_t sample, std::int64_t vector) {
-  return vector == 0 ? args.dense + sample * args.width
-                     : args.embeddings + (sample * args.features + vector - 1) * args.width;
-}
-
-/// Computes the outputs of samples that do not fit in shared memory, one element per thread.
-__global__ void __launch_bounds__(kBlockThreads)
-    large_interaction_kernel(__grid_constant__ InteractionArgs const args) {
-  auto const output_width = args.width + pairs_of(args.features + 1);
-  for (auto at = grid_thread(); at < args.batch * output_width; at += grid_stride()) {
-    auto const sample = at / output_width;
-    auto const element = at - sample * output_width;
-    if (element < args.width) {
-      args.output[at] = vector_of(args, sample, 0)[element];
-      continue;
-    }
-    auto const pair = element - args.width;
-    auto i = static_cast<std::int64_t>((sqrt(8.0 * static_cast<double>(pair) + 1.0) + 1.0) * 0.5);
-    i += pairs_of(i + 1) <= pair ? 1 : 0;
-    i -= pairs_of(i) > pair ? 1 : 0;
-    auto const* const left = vector_of(args, sample, i);
-    auto const* const right = vector_of(args, sample, pair - pairs_of(i));
-    float sum = 0.0F;
-    for (std::int64_t begin = 0; begin < args.width; begin += kColumnsOfPart) {
-      auto const end = min(begin + kColumnsOfPart, args.width);
-      float part = 0.0F;
-      for (auto column = begin; column < end; ++column) {
-        part = fmaf(left[column], right[column], part);
-      }
-      sum += part;
-    }
-    args.output[at] = sum;
-  }
-}
-
-/// Computes the gradients of samples that do not fit in shared memory, one element per thread.
-__global__ void __launch_bounds__(kBlockThreads)
-    large_interaction_gradient_kernel(__grid_constant__ InteractionGradientArgs const args) {
-  auto const vectors = args.features + 1;
-  auto const sample_width = vectors * args.width;
-  auto const output_width = args.width + pairs_of(vectors);
-  for (auto at = grid_thread(); at < args.batch * sample_width; at += grid_stride()) {
-    auto const sample = at / sample_width;
-    auto const vector = (at - sample * sample_width) / args.width;
-    auto const column = at - sample * sample_width - vector * args.width;
-    float* const to = vector == 0 ? args.dense_gradient : args.embeddings_gradient;
-    if (to == nullptr) {
-      continue;
-    }
-    auto const* const gradient = args.output_gradient + sample * output_width;
-    float sum = 0.0F;
-    for (std::int64_t begin = 0; begin < vectors; begin += kColumnsOfPart) {
-      auto const end = min(begin + kColumnsOfPart, vectors);
-      float part = 0.0F;
-      for (auto other = begin; other < end; ++other) {
-        if (other != vector) {
-          auto const pair =
-              vector > other ? pair_number(vector, other) : pair_number(other, vector);
-          part = fmaf(gradient[args.width + pair], vector_of(args, sample, other)[column], part);
-        }
-      }
-      sum += part;
-    }
-    if (vector == 0) {
-      to[sample * args.width + column] = sum + gradient[column];
-    } else {
-      to[(sample * args.features + vector - 1) * args.width + column] = sum;
-    }
-  }
-}
-
-/// Returns the number of blocks of a grid-stride loop over `items` elements.
-unsigned blocks_of_loop(std::int64_t items) {
-  constexpr std::int64_t kMostBlocks = 1 << 16;
-  return static_cast<unsigned>(std::min(ceil_div<std::int64_t>(items, kBlockThreads), kMostBlocks));
-}
-
 /// Returns how many samples a block takes: enough to employ its threads once, where a sample
 /// employs `units` of them, within the wanted shared memory.
 int samples_a_block(std::int64_t units, std::int64_t threads, std::int64_t sample_floats) {
@@ -441,9 +362,7 @@ void dot_interaction(CudaStream stream, InteractionArgs const& args) {
       return;
     }
   }
-  large_interaction_kernel<<<blocks_of_loop(args.batch * output_width), kBlockThreads, 0, stream>>>(
-      args);
-  check_launch("dot_interaction");
+  large_interaction(stream, args);
 }
 
 void dot_interaction_gradient(CudaStream stream, InteractionGradientArgs const& args) {
@@ -471,11 +390,7 @@ void dot_interaction_gradient(CudaStream stream, InteractionGradientArgs const& 
       return;
     }
   }
-  large_interaction_gradient_kernel<<<blocks_of_loop(args.batch * vectors * args.width),
-                                      kBlockThreads,
-                                      0,
-                                      stream>>>(args);
-  check_launch("dot_interaction_gradient");
+  large_interaction_gradient(stream, args);
 }
 
 }  // namespace msstream::ops::kernels

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dense/interaction_host.hpp"
+
 #include "common/parallel_rows_host.hpp"
 #include "dense/interaction.hpp"
 
@@ -44,73 +46,77 @@ void add_in_parts(std::vector<float>& part,
 
 }  // namespace
 
-void dot_interaction(HostStream stream, InteractionArgs const& args) {
-  stream.run([args] {
-    auto const vectors = args.features + 1;
-    auto const output_width = args.width + pairs_of(vectors);
-    parallel_ranges(
-        args.batch,
-        grain_of(vectors * args.width * std::int64_t{sizeof(float)}),
-        [&](std::int64_t begin, std::int64_t end) {
-          // The products of vector i with all vectors before it are computed together, from the
-          // transposed vectors, so that the loop over them vectorises.
-          std::vector<float> columns(static_cast<std::size_t>(vectors * args.width));
-          std::vector<float> part(static_cast<std::size_t>(vectors));
-          for (auto sample = begin; sample < end; ++sample) {
-            for (std::int64_t v = 0; v < vectors; ++v) {
-              auto const* const vector = vector_of(args, sample, v);
-              for (std::int64_t c = 0; c < args.width; ++c) {
-                columns[static_cast<std::size_t>(c * vectors + v)] = vector[c];
-              }
-            }
-            auto* const output = args.output + sample * output_width;
-            std::copy_n(vector_of(args, sample, 0), args.width, output);
-            for (std::int64_t i = 1; i < vectors; ++i) {
-              auto const* const vector = vector_of(args, sample, i);
-              add_in_parts(
-                  part, output + args.width + pair_number(i, 0), i, args.width, [&](auto column) {
-                    add_multiple(part.data(), vector[column], columns.data() + column * vectors, i);
-                  });
+void compute_dot_interaction(InteractionArgs const& args) {
+  auto const vectors = args.features + 1;
+  auto const output_width = args.width + pairs_of(vectors);
+  parallel_ranges(
+      args.batch,
+      grain_of(vectors * args.width * std::int64_t{sizeof(float)}),
+      [&](std::int64_t begin, std::int64_t end) {
+        // The products of vector i with all vectors before it are computed together, from the
+        // transposed vectors, so that the loop over them vectorises.
+        std::vector<float> columns(static_cast<std::size_t>(vectors * args.width));
+        std::vector<float> part(static_cast<std::size_t>(vectors));
+        for (auto sample = begin; sample < end; ++sample) {
+          for (std::int64_t v = 0; v < vectors; ++v) {
+            auto const* const vector = vector_of(args, sample, v);
+            for (std::int64_t c = 0; c < args.width; ++c) {
+              columns[static_cast<std::size_t>(c * vectors + v)] = vector[c];
             }
           }
-        });
-  });
+          auto* const output = args.output + sample * output_width;
+          std::copy_n(vector_of(args, sample, 0), args.width, output);
+          for (std::int64_t i = 1; i < vectors; ++i) {
+            auto const* const vector = vector_of(args, sample, i);
+            add_in_parts(
+                part, output + args.width + pair_number(i, 0), i, args.width, [&](auto column) {
+                  add_multiple(part.data(), vector[column], columns.data() + column * vectors, i);
+                });
+          }
+        }
+      });
+}
+
+void dot_interaction(HostStream stream, InteractionArgs const& args) {
+  stream.run([args] { compute_dot_interaction(args); });
+}
+
+void compute_dot_interaction_gradient(InteractionGradientArgs const& args) {
+  auto const vectors = args.features + 1;
+  auto const output_width = args.width + pairs_of(vectors);
+  parallel_ranges(
+      args.batch,
+      grain_of(vectors * args.width * std::int64_t{sizeof(float)}),
+      [&](std::int64_t begin, std::int64_t end) {
+        std::vector<float> part(static_cast<std::size_t>(args.width));
+        for (auto sample = begin; sample < end; ++sample) {
+          auto const* const gradient = args.output_gradient + sample * output_width;
+          for (std::int64_t i = 0; i < vectors; ++i) {
+            float* const of_all = i == 0 ? args.dense_gradient : args.embeddings_gradient;
+            if (of_all == nullptr) {
+              continue;
+            }
+            auto* const total =
+                of_all + (i == 0 ? sample : sample * args.features + i - 1) * args.width;
+            add_in_parts(part, total, args.width, vectors, [&](auto j) {
+              if (j != i) {
+                auto const pair = i > j ? pair_number(i, j) : pair_number(j, i);
+                add_multiple(part.data(),
+                             gradient[args.width + pair],
+                             vector_of(args, sample, j),
+                             args.width);
+              }
+            });
+            if (i == 0) {
+              add_multiple(total, 1.0F, gradient, args.width);
+            }
+          }
+        }
+      });
 }
 
 void dot_interaction_gradient(HostStream stream, InteractionGradientArgs const& args) {
-  stream.run([args] {
-    auto const vectors = args.features + 1;
-    auto const output_width = args.width + pairs_of(vectors);
-    parallel_ranges(
-        args.batch,
-        grain_of(vectors * args.width * std::int64_t{sizeof(float)}),
-        [&](std::int64_t begin, std::int64_t end) {
-          std::vector<float> part(static_cast<std::size_t>(args.width));
-          for (auto sample = begin; sample < end; ++sample) {
-            auto const* const gradient = args.output_gradient + sample * output_width;
-            for (std::int64_t i = 0; i < vectors; ++i) {
-              float* const of_all = i == 0 ? args.dense_gradient : args.embeddings_gradient;
-              if (of_all == nullptr) {
-                continue;
-              }
-              auto* const total =
-                  of_all + (i == 0 ? sample : sample * args.features + i - 1) * args.width;
-              add_in_parts(part, total, args.width, vectors, [&](auto j) {
-                if (j != i) {
-                  auto const pair = i > j ? pair_number(i, j) : pair_number(j, i);
-                  add_multiple(part.data(),
-                               gradient[args.width + pair],
-                               vector_of(args, sample, j),
-                               args.width);
-                }
-              });
-              if (i == 0) {
-                add_multiple(total, 1.0F, gradient, args.width);
-              }
-            }
-          }
-        });
-  });
+  stream.run([args] { compute_dot_interaction_gradient(args); });
 }
 
 }  // namespace msstream::ops::kernels

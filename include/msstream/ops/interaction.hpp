@@ -1,17 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/detail/typed.hpp>
+#include <msstream/runtime/default_runtime.hpp>
 
+#include <optional>
 #include <source_location>
+#include <utility>
 
 namespace msstream::ops {
 
+/// The gradients of dot_interaction() of vectors of half precision, each in its operand's shape and
+/// type. Null for an operand that WantedOperands does not select.
+template <HalfElement T, Runtime R = DefaultRuntime>
+struct HalfInteractionGradients {
+  std::optional<Tensor<T, R>> left;   ///< of the dense vectors
+  std::optional<Tensor<T, R>> right;  ///< of the embeddings
+};
+
 namespace detail {
 
+/// The gradients of an interaction, in the type of its operands.
+struct AnyInteractionGradients {
+  std::optional<AnyTensor> left;
+  std::optional<AnyTensor> right;
+};
+
 // The implementations of dot_interaction() and dot_interaction_gradient(), compiled once for all
-// runtimes.
+// types and runtimes.
+
+[[nodiscard]] AnyTensor dot_interaction(AnyTensor const& dense,
+                                        AnyTensor const& embeddings,
+                                        std::source_location issued_at);
+[[nodiscard]] AnyInteractionGradients dot_interaction_gradient(AnyTensor const& dense,
+                                                               AnyTensor const& embeddings,
+                                                               AnyTensor const& output_gradient,
+                                                               WantedOperands wanted,
+                                                               std::source_location issued_at);
 
 [[nodiscard]] Floats dot_interaction(Floats const& dense,
                                      Floats const& embeddings,
@@ -56,6 +83,44 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(
       detail::dot_interaction_gradient(dense, embeddings, output_gradient, wanted, issued_at));
+}
+
+/// Computes dot_interaction() of vectors of half precision, with an output of their type. A product
+/// is added in float32 and rounded once; CUDA adds the products of 16 columns at once on a tensor
+/// core (from compute capability 8.0 on), the host one after the other, in parts of 32. One launch,
+/// which reads each input once, unless there are more than 63 features or the vectors of one sample
+/// need more than 48 KiB. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument
+/// for bad shapes.
+template <HalfElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> dot_interaction(
+    Tensor<T, R> const& dense,
+    Tensor<T, R> const& embeddings,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::dot_interaction(dense.any(), embeddings.any(), issued_at)};
+}
+
+/// Returns the gradients of dot_interaction() of vectors of half precision, in their type. They are
+/// added in float32 and rounded once. One launch for both, without intermediate tensors; none if
+/// neither is wanted. On CUDA, an element of a vector that is infinite or NaN makes its own
+/// gradient NaN.
+template <HalfElement T, Runtime R>
+[[nodiscard]] HalfInteractionGradients<T, R> dot_interaction_gradient(
+    Tensor<T, R> const& dense,
+    Tensor<T, R> const& embeddings,
+    Tensor<T, R> const& output_gradient,
+    WantedOperands wanted = {},
+    std::source_location issued_at = std::source_location::current()) {
+  auto gradients = detail::dot_interaction_gradient(
+      dense.any(), embeddings.any(), output_gradient.any(), wanted, issued_at);
+  HalfInteractionGradients<T, R> typed;
+  if (gradients.left) {
+    typed.left.emplace(msstream::detail::OfKnownType(), *std::move(gradients.left));
+  }
+  if (gradients.right) {
+    typed.right.emplace(msstream::detail::OfKnownType(), *std::move(gradients.right));
+  }
+  return typed;
 }
 
 }  // namespace msstream::ops

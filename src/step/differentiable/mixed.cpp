@@ -7,6 +7,7 @@
 #include <msstream/ops/cast.hpp>
 #include <msstream/ops/cross.hpp>
 #include <msstream/ops/dense.hpp>
+#include <msstream/ops/interaction.hpp>
 #include <msstream/step/differentiable/mixed.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -194,6 +195,33 @@ AnyTensor cross_network(AnyTape* tape,
           playing.add_gradient(input, std::move(gradients.input), issued_at);
           for (auto i = weights.size(); i-- > 0;) {
             add_gradients(playing, weights[i], gradients.layers[i], issued_at);
+          }
+        },
+        issued_at);
+  }
+  return output;
+}
+
+AnyTensor dot_interaction(AnyTape* tape,
+                          AnyTensor const& dense,
+                          AnyTensor const& embeddings,
+                          std::source_location issued_at) {
+  auto output = dot_interaction(dense, embeddings, issued_at);
+  if (tape != nullptr) {
+    tape->note_input(dense);
+    tape->note_input(embeddings);
+    tape->record_any(
+        "dot_interaction",
+        output,
+        [dense, embeddings, issued_at](AnyTape& playing, AnyTensor const& gradient) {
+          WantedOperands const wanted{.left = playing.wants_gradient(dense),
+                                      .right = playing.wants_gradient(embeddings)};
+          auto gradients = dot_interaction_gradient(dense, embeddings, gradient, wanted, issued_at);
+          if (gradients.left) {
+            playing.add_gradient(dense, *std::move(gradients.left), issued_at);
+          }
+          if (gradients.right) {
+            playing.add_gradient(embeddings, *std::move(gradients.right), issued_at);
           }
         },
         issued_at);

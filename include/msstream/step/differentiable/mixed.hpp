@@ -44,6 +44,10 @@ namespace detail {
                                       AnyTensor const& input,
                                       std::vector<CrossWeights<AnyRuntime>> const& layers,
                                       std::source_location issued_at);
+[[nodiscard]] AnyTensor dot_interaction(AnyTape* tape,
+                                        AnyTensor const& dense,
+                                        AnyTensor const& embeddings,
+                                        std::source_location issued_at);
 [[nodiscard]] AnyTensor concat_halves(AnyTape* tape,
                                       std::vector<AnyTensor> const& blocks,
                                       std::source_location issued_at);
@@ -105,6 +109,18 @@ template <RealElement T, Runtime R, TapeOf<R> Tape>
   return {msstream::detail::OfKnownType(),
           detail::cross_network(
               detail::tape_or_null(tape), input.any(), {layers.begin(), layers.end()}, issued_at)};
+}
+
+/// Computes dot_interaction() of vectors of half precision; the tape records the backward.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> dot_interaction(
+    Tape& tape,
+    Tensor<T, R> const& dense,
+    Tensor<T, R> const& embeddings,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::dot_interaction(
+              detail::tape_or_null(tape), dense.any(), embeddings.any(), issued_at)};
 }
 
 /// Concatenates matrices of half precision side by side: block k [rows, width k] → [rows, sum of

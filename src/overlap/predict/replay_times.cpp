@@ -68,22 +68,34 @@ double Replay::device_ns(std::size_t a, Fix const& fix) const {
 }
 
 /// Returns the collective whose blocks left no room for all those of a kernel, which is known to
-/// have been kept back and began when the collective ended, long after it could; kNone if there is
-/// none.
+/// have been kept back and began as the collective ended, long after it could; kNone if there is
+/// none. The blocks of a collective do not end all at once: the kernel began when enough of them
+/// had ended, which may be some us before the last one.
 Index Replay::kept_back_by(Index activity) const {
   auto const& recording = program_.recording();
   auto const& kernel = program_.activity(activity);
+  auto const begin = kernel.time.begin;
+  auto const close = tolerance::of_order(recording);
+  if (!held_by_collectives_.contains(activity) || kernel.shape == kNone ||
+      begin - program_.ready(activity) <= close) {
+    return kNone;
+  }
+  // The replay lets the kernel wait for the last block, so that it is off by this part at most.
+  constexpr Ns kLastBlocksOf = 10;
+  constexpr Ns kLongest = 100'000;
   auto const device = program_.device_of(activity);
-  auto const before = ended_at(kernel.time.begin, device);
-  bool const may_be = held_by_collectives_.contains(activity) && before != kNone &&
-                      collectives_.is_one(before) && kernel.shape != kNone &&
-                      program_.activity(before).shape != kNone &&
-                      kernel.time.begin - program_.ready(activity) > tolerance::of_order(recording);
-  return may_be && lacks_room_for_all(recording.devices[device],
-                                      recording.shapes[program_.activity(before).shape],
-                                      recording.shapes[kernel.shape])
-             ? before
-             : kNone;
+  for (auto const before : ended_in({begin - close, begin + kLongest}, device)) {
+    auto const& collective = program_.activity(before);
+    auto const rest = collective.time.end - begin;
+    if (collectives_.is_one(before) && collective.shape != kNone && collective.time.begin < begin &&
+        rest <= collective.time.length() / kLastBlocksOf &&
+        lacks_room_for_all(recording.devices[device],
+                           recording.shapes[collective.shape],
+                           recording.shapes[kernel.shape])) {
+      return before;
+    }
+  }
+  return kNone;
 }
 
 /// Returns what an activity follows, under a fix, though no wait of the recording says so; kNone if

@@ -44,9 +44,12 @@ TEST(RoomForAllTest, blocks_that_fit_alone_may_not_fit_beside_others) {
   EXPECT_FALSE(lacks_room_for_all(device, collective_of(64), {}));
 }
 
-/// Steps with a collective of 500 us, and a kernel of 600 us that was issued long before it began,
-/// as the collective ended.
-Report held_by_a_collective(int blocks_of_collective, int blocks, bool has_channels = true) {
+/// Steps with a collective of 510 us, and a kernel of 600 us that was issued long before it began,
+/// as the collective ended or its last blocks ran.
+Report held_by_a_collective(int blocks_of_collective,
+                            int blocks,
+                            bool has_channels = true,
+                            double begin_after_end = 2) {
   HandMade program;
   program.recording.has_stream_types = true;
   auto& shapes = program.recording.shapes;
@@ -57,7 +60,8 @@ Report held_by_a_collective(int blocks_of_collective, int blocks, bool has_chann
     double const start = 1'114.0 * step;
     double const issued = 20.0 * step - 200;
     auto const reduce = program.kernel(0, issued, start, start + 510, wide);
-    auto const whole = program.kernel(1, issued + 3, start + 512, start + 1'112, wide + 1);
+    double const begin = start + 510 + begin_after_end;
+    auto const whole = program.kernel(1, issued + 3, begin, begin + 600, wide + 1);
     auto& activities = program.recording.activities;
     activities[reduce].collective = static_cast<Index>(program.recording.collectives.size());
     program.recording.collectives.push_back({.ranks = 2, .sequence = step});
@@ -79,6 +83,26 @@ TEST(RoomForAllTest, a_collective_keeps_back_a_launch_that_needs_room_for_all_bl
   ASSERT_TRUE(report.replay && finding.prediction);
   EXPECT_LT(report.replay->error(), 0.05);
   EXPECT_NEAR(finding.prediction->after, finding.prediction->before - finding.lost, 200'000);
+}
+
+/// The blocks of a collective do not end all at once. A kernel begins when enough of them have
+/// ended, some 15 us before the collective does.
+TEST(RoomForAllTest, the_replay_keeps_back_a_launch_that_began_beside_the_last_blocks) {
+  auto const report = held_by_a_collective(64, 108, true, -15);
+  ASSERT_FALSE(report.findings.empty());
+  auto const& finding = report.findings.front();
+  EXPECT_EQ(finding.cause, Cause::collective_holds_sms);
+  ASSERT_TRUE(report.replay && finding.prediction);
+  EXPECT_LT(report.replay->error(), 0.05);
+  EXPECT_NEAR(finding.prediction->after, finding.prediction->before - finding.lost, 200'000);
+}
+
+/// A kernel that began in the middle of a collective was not kept back by most of its blocks: the
+/// replay does not let it wait for the collective's end.
+TEST(RoomForAllTest, the_replay_lets_a_launch_begin_in_the_middle_of_a_collective) {
+  auto const report = held_by_a_collective(64, 108, true, -250);
+  ASSERT_TRUE(report.replay);
+  EXPECT_LT(report.replay->replayed, report.replay->recorded + 200'000);
 }
 
 TEST(RoomForAllTest, what_had_room_or_may_have_waited_otherwise_is_unknown) {

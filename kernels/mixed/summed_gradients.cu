@@ -14,6 +14,9 @@ namespace {
 constexpr int kWarpLanes = 32;
 constexpr int kWarps = 8;
 constexpr int kSumThreads = kWarpLanes * kWarps;
+/// Columns of a lane. With eight halves of four arrays, a thread would need more registers than
+/// four blocks a multiprocessor leave it.
+constexpr int kLanesOfVector = 4;
 
 /// The division of a matrix among blocks. A lane owns `Lanes` neighbouring columns, and the warps
 /// of a block take the rows of a chunk in turn:
@@ -145,7 +148,7 @@ __global__ void __launch_bounds__(kSumThreads, 4)
 }
 
 /// Calls launch(type, lanes, chunks, grid, partials) for the type of the elements, as
-/// std::type_identity, and the columns of a lane, as std::integral_constant: 16 bytes if `aligned`.
+/// std::type_identity, and the columns of a lane, as std::integral_constant: four if `aligned`.
 /// Then adds up the chunks' sums.
 template <class Launch>
 void sum_columns(CudaStream stream,
@@ -165,7 +168,6 @@ void sum_columns(CudaStream stream,
   }
   with_real_type(name, dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    constexpr int kVector = static_cast<int>(16 / sizeof(T));
     auto const with_lanes = [&](auto lanes) {
       Chunks const chunks(rows, columns, lanes, stream.libraries->workspace_bytes);
       dim3 const grid(grid_for(columns, kWarpLanes * lanes), grid_for(chunks.count, 1));
@@ -178,8 +180,8 @@ void sum_columns(CudaStream stream,
                     {.matrix = partials, .rows = chunks.count, .columns = columns, .sums = sums});
       }
     };
-    if (aligned && columns % kVector == 0) {
-      with_lanes(std::integral_constant<int, kVector>{});
+    if (aligned && columns % kLanesOfVector == 0) {
+      with_lanes(std::integral_constant<int, kLanesOfVector>{});
     } else {
       with_lanes(std::integral_constant<int, 1>{});
     }

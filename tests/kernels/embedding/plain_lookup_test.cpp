@@ -24,7 +24,7 @@ class PlainLookupTest : public EmbeddingTest<Stream> {
 TYPED_TEST_SUITE(PlainLookupTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(PlainLookupTest, all_hotness_with_and_without_bad_ids) {
-  for (std::int64_t hotness = 1; hotness <= 17; ++hotness) {
+  for (std::int64_t const hotness : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17}) {
     for (std::int64_t const lowest : {-1, 0}) {
       for (auto const table : {DType::float32, DType::float16, DType::bfloat16}) {
         auto lookup = fixed(this->random.integers(37 * hotness, lowest, 49), hotness);
@@ -45,14 +45,14 @@ TYPED_TEST(PlainLookupTest, all_hotness_with_and_without_bad_ids) {
 // So many bags that their rows are not requested 32 at a time, and whose parts of 64 rows are
 // added in float64.
 TYPED_TEST(PlainLookupTest, parts_of_long_bags) {
-  for (std::int64_t const hotness : {63, 64, 65, 100, 127, 128, 129, 192, 200}) {
-    for (std::int64_t const lowest : {-1, 0}) {
+  for (std::int64_t const hotness : {64, 65, 128, 129, 200}) {
+    for (std::int64_t const lowest : {-1}) {
       for (auto const table : {DType::float32, DType::float16}) {
         auto lookup = fixed(this->random.integers(530 * hotness, lowest, 49), hotness);
         lookup.table_dtype = table;
         lookup.output_dtype = table;
         lookup.id_dtype = hotness % 2 == 0 ? DType::int32 : DType::int64;
-        for (std::int64_t const width : {260, 296, 512}) {
+        for (std::int64_t const width : {296}) {
           lookup.width = width;
           this->expect_twins(lookup);
         }

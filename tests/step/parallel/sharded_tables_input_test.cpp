@@ -206,9 +206,10 @@ TYPED_TEST(ShardedTablesInput, wrong_options_and_bags_are_refused_and_tables_sta
     Optimizer<R> clips(rank.device,
                        {.kind = ops::OptimizerKind::adam, .learning_rate = 1},
                        {.clip_norm = 1.0F + static_cast<float>(rank.rank())});
-    EXPECT_THAT(message_of<std::invalid_argument>([&] { tables.add_to(clips); }),
-                HasSubstr("rank 0 has clip_norm 1, skip_non_finite false, micro_batches 1, and "
-                          "rank 1 has clip_norm 2, skip_non_finite false"));
+    EXPECT_THAT(
+        message_of<std::invalid_argument>([&] { tables.add_to(clips); }),
+        HasSubstr("rank 0 has clip_norm 1, skip_non_finite false, micro_batches 1, loss scale "
+                  "none, and rank 1 has clip_norm 2, skip_non_finite false"));
 
     // Each rank has one of the two tables, and patterns name both.
     Optimizer<R> lacks(rank.device,

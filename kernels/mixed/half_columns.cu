@@ -70,7 +70,40 @@ void copy_each(CudaStream stream,
   }
 }
 
+/// Four neighbouring results are the work of a thread: it reads single halves, which the neighbours
+/// share in the cache, since rows of an odd width are not aligned.
+constexpr int kResized = 4;
+
+__global__ void __launch_bounds__(kThreads) resize_columns_kernel(ResizedColumns const args) {
+  auto const* const from = static_cast<std::uint16_t const*>(args.from);
+  auto* const to = static_cast<std::uint16_t*>(args.to);
+  auto const count = args.rows * args.to_width;
+  auto const first = grid_thread() * kResized;
+  auto row = first / args.to_width;
+  auto column = first - row * args.to_width;
+#pragma unroll
+  for (int k = 0; k < kResized; ++k) {
+    if (first + k < count) {
+      to[first + k] = column < args.from_width ? __ldg(from + row * args.from_width + column)
+                                               : std::uint16_t{0};
+      if (++column == args.to_width) {
+        column = 0;
+        ++row;
+      }
+    }
+  }
+}
+
 }  // namespace
+
+void resize_half_columns(CudaStream stream, ResizedColumns const& args) {
+  auto const count = args.rows * args.to_width;
+  if (count > 0) {
+    resize_columns_kernel<<<grid_for(count, kResized * kThreads), kThreads, 0, stream.handle>>>(
+        args);
+    check_launch("resize_half_columns");
+  }
+}
 
 void concat_half_columns(CudaStream stream,
                          std::span<HalfColumns const> blocks,

@@ -38,4 +38,16 @@ void split_half_columns(CudaStream stream,
                         std::span<HalfColumns const> blocks,
                         std::int64_t rows);
 
+/// Copies the rows of a matrix of half precision to rows of another width: cuts columns off at the
+/// end, or appends columns of zeros.
+struct ResizedColumns {
+  void const* from;  ///< [rows, from_width]
+  void* to;          ///< [rows, to_width]
+  std::int64_t rows;
+  std::int64_t from_width;
+  std::int64_t to_width;
+};
+void resize_half_columns(HostStream stream, ResizedColumns const& args);
+void resize_half_columns(CudaStream stream, ResizedColumns const& args);
+
 }  // namespace msstream::ops::kernels

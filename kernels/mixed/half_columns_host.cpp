@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mixed/half_columns.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -32,6 +33,18 @@ void for_each_row(std::vector<HalfColumns> const& blocks,
 }
 
 }  // namespace
+
+void resize_half_columns(HostStream stream, ResizedColumns const& args) {
+  stream.run([args] {
+    auto const* const from = static_cast<std::uint16_t const*>(args.from);
+    auto* const to = static_cast<std::uint16_t*>(args.to);
+    auto const copied = std::min(args.from_width, args.to_width);
+    for (std::int64_t row = 0; row < args.rows; ++row) {
+      std::copy_n(from + row * args.from_width, copied, to + row * args.to_width);
+      std::fill_n(to + row * args.to_width + copied, args.to_width - copied, std::uint16_t{0});
+    }
+  });
+}
 
 void concat_half_columns(HostStream stream,
                          std::span<HalfColumns const> blocks,

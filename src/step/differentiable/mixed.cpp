@@ -77,6 +77,60 @@ void add_gradients(AnyTape& playing,
   playing.add_gradient(weights.bias, gradients.bias, issued_at);
 }
 
+/// Returns a matrix of half precision with another number of columns: without its last ones, or
+/// with zeros behind them. A matrix that has so many is returned itself.
+[[nodiscard]] AnyTensor with_columns(AnyTensor const& input,
+                                     std::int64_t columns,
+                                     std::source_location issued_at) {
+  auto const& shape = input.shape();
+  if (shape[1] == columns) {
+    return input;
+  }
+  AnyTensor const output(input.device(), input.dtype(), Shape{shape[0], columns});
+  kernels::ResizedColumns const args{input.data(), output.data(), shape[0], shape[1], columns};
+  issue(
+      "resize_columns",
+      reads(input),
+      writes(output),
+      [args](auto stream) { kernels::resize_half_columns(stream, args); },
+      {},
+      issued_at);
+  return output;
+}
+
+/// Returns the number of inputs with which a dense layer of half precision is computed: a multiple
+/// of 8, so that the rows are aligned to the 16 bytes that products on tensor cores read. For 479
+/// inputs the gradient of the weight takes 29 µs instead of 350 (8,192 x 479 x 1,024, one H200).
+[[nodiscard]] std::int64_t padded_inputs(AnyTensor const& input, Floats const& weight) {
+  constexpr std::int64_t kMultiple = 8;
+  bool const pads = input.dtype() != DType::float32 && input.shape().rank() == 2 &&
+                    weight.shape().rank() == 2 && weight.shape()[1] > 1 &&
+                    input.shape()[1] == weight.shape()[0];
+  auto const inputs = weight.shape()[0];
+  return pads ? (inputs + kMultiple - 1) / kMultiple * kMultiple : inputs;
+}
+
+/// The weight and the bias of a dense layer in the type of its input.
+struct CastWeights {
+  AnyTensor weight;  ///< with rows of zeros behind its own, if inputs are padded
+  AnyTensor bias;
+};
+[[nodiscard]] CastWeights cast_weights(Floats const& weight,
+                                       Floats const& bias,
+                                       std::int64_t inputs,
+                                       DType dtype,
+                                       std::source_location issued_at) {
+  auto const own = cast(std::vector{weight.any(), bias.any()}, dtype, issued_at);
+  if (inputs == weight.shape()[0]) {
+    return {own[0], own[1]};
+  }
+  // As one row, the weight is padded behind its last element.
+  auto const outputs = weight.shape()[1];
+  auto const padded =
+      with_columns(own[0].reshaped({1, weight.count()}), inputs * outputs, issued_at);
+  return {padded.reshaped({inputs, outputs}), own[1]};
+}
+
 [[nodiscard]] kernels::UnaryFunction kernel_of(HalfFunction function) {
   switch (function) {
     case HalfFunction::relu:
@@ -123,27 +177,36 @@ AnyTensor dense(AnyTape* tape,
                 Floats const& bias,
                 Activation activation,
                 std::source_location issued_at) {
-  auto const own = cast(std::vector{weight.any(), bias.any()}, input.dtype(), issued_at);
-  auto output = dense(input, own[0], own[1], activation, issued_at);
+  auto const inputs = padded_inputs(input, weight);
+  auto const own = cast_weights(weight, bias, inputs, input.dtype(), issued_at);
+  auto const padded = inputs == weight.shape()[0] ? input : with_columns(input, inputs, issued_at);
+  auto output = dense(padded, own.weight, own.bias, activation, issued_at);
   if (tape != nullptr) {
     tape->note_input(input);
     tape->note_inputs(weight, bias);
     tape->record_any(
         "dense",
         output,
-        [input, weight, bias, own_weight = own[0], output, activation, issued_at](
+        [input, padded, weight, bias, own_weight = own.weight, output, activation, issued_at](
             AnyTape& playing, AnyTensor const& gradient) {
-          auto gradients = dense_gradient(input,
-                                          own_weight,
-                                          output,
-                                          activation,
-                                          gradient,
-                                          playing.wants_gradient(input),
-                                          issued_at);
+          auto const gradients = dense_gradient(padded,
+                                                own_weight,
+                                                output,
+                                                activation,
+                                                gradient,
+                                                playing.wants_gradient(input),
+                                                issued_at);
           if (gradients.input) {
-            playing.add_gradient(input, *std::move(gradients.input), issued_at);
+            auto const own_columns =
+                own_weight.shape() == weight.shape()
+                    ? *gradients.input
+                    : with_columns(*gradients.input, input.shape()[1], issued_at);
+            playing.add_gradient(input, own_columns, issued_at);
           }
-          playing.add_gradient(weight, gradients.weight, issued_at);
+          auto const own_rows = own_weight.shape() == weight.shape()
+                                    ? gradients.weight
+                                    : gradients.weight.rows(0, weight.shape()[0]);
+          playing.add_gradient(weight, own_rows, issued_at);
           playing.add_gradient(bias, gradients.bias, issued_at);
         },
         issued_at);

@@ -111,6 +111,29 @@ TYPED_TEST(MixedTest, dense_layers_of_half_precision_have_gradients_near_those_o
   }
 }
 
+TYPED_TEST(MixedTest, layers_of_any_number_of_inputs_have_gradients_of_all_their_weights) {
+  for (std::int64_t const inputs : {1, 5, 8, 13, 479}) {
+    auto const x = this->random_tensor({9, inputs});
+    auto const w = this->random_tensor({inputs, 6});
+    auto const b = this->random_tensor({6});
+    auto const factors = this->random_tensor({9, 6});
+    auto const of = [&]<class T>(T) {
+      GradientTape tape(this->device());
+      auto const y = ops::cast<float>(tape, ops::dense(tape, ops::cast<T>(tape, x), w, b));
+      tape.backward(ops::sum(tape, ops::multiply(tape, y, factors)));
+      return std::array{to_host(y),
+                        to_host(tape.gradient(x)),
+                        to_host(tape.gradient(w)),
+                        to_host(tape.gradient(b))};
+    };
+    auto const exact = of(float{});
+    auto const half = of(float16{});
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      this->expect_part(half[i], to_doubles(exact[i]), 0.005);
+    }
+  }
+}
+
 TYPED_TEST(MixedTest, smooth_functions_of_half_precision_have_their_gradients) {
   auto const x = this->put(this->random.reals(501, -4.0F, 4.0F), {501});
   auto const of = [&](auto const& op) {

@@ -4,10 +4,12 @@
 #include "axes.hpp"
 #include "datasets/counter_random.hpp"
 #include "ple_shape.hpp"
+#include "training/click_batch.hpp"
 
 #include <msstream/memory/device.hpp>
 #include <msstream/tensor/copy.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -40,17 +42,17 @@ template <msstream::Runtime R>
   for (auto& key : keys) {
     key = static_cast<std::int64_t>(next() >> 24U);
   }
-  std::vector<float> continuous(static_cast<std::size_t>(rows * Ple::kContinuous));
-  for (auto& value : continuous) {
-    value = static_cast<float>(msstream::datasets::uniform_of(next()));
-  }
-  std::vector<float> labels(static_cast<std::size_t>(Ple::kTasks * rows));
-  for (auto& label : labels) {
-    label = static_cast<float>(next() % 2);
-  }
-  return {msstream::to_device(device, keys, {Ple::kFields, rows, Ple::kHotness}),
-          msstream::to_device(device, continuous, {rows, Ple::kContinuous}),
-          msstream::to_device(device, labels, {Ple::kTasks, rows, 1})};
+  std::vector<float> floats(static_cast<std::size_t>(rows * (Ple::kContinuous + Ple::kTasks)));
+  auto const first_label = floats.begin() + rows * Ple::kContinuous;
+  std::generate(floats.begin(), first_label, [&] {
+    return static_cast<float>(msstream::datasets::uniform_of(next()));
+  });
+  std::generate(first_label, floats.end(), [&] { return static_cast<float>(next() % 2); });
+  auto const count = static_cast<std::int64_t>(floats.size());
+  return msstream::training::click_batch<R>(
+      msstream::to_device<std::int64_t, R>(device, keys, {Ple::kFields, rows, Ple::kHotness}),
+      msstream::to_device<float, R>(device, floats, {count}),
+      {Ple::kContinuous, Ple::kTasks});
 }
 
 }  // namespace benchmarks

@@ -58,8 +58,13 @@ data::Schema schema_of(GeneratedOptions const& options) {
             own->size(),
             name,
             kCardinalities.size());
+    constexpr std::int64_t kMost = std::int64_t{1} << 31U;
     for (auto const number : *own) {
-      require(number >= 1, "generated data: a {} of {} is below 1", name, number);
+      require(number >= 1 && number <= kMost,
+              "generated data: a {} of {}; expected 1 to {}",
+              name,
+              number,
+              kMost);
     }
   }
   auto const hotness = hotness_of(options);

@@ -24,7 +24,7 @@ struct StepSetting {
   bool tables_together = false;  ///< see OptimizerOptions::tables_together
   Schedule schedule = {};        ///< see OptimizerOptions::schedule
   float clip_norm = std::numeric_limits<float>::infinity();  ///< see OptimizerOptions::clip_norm
-  std::optional<LossScaleOptions> loss_scale = {};           ///< for one rank
+  std::optional<LossScaleOptions> loss_scale = {};           ///< for batches in one part
 };
 
 }  // namespace msstream::training

@@ -35,10 +35,11 @@ void check(DlrmOptions& options) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
   auto const& shape = options.shape;
-  if (shape.precision == ms::Precision::fp16 && options.ranks > 1) {
-    throw UsageError(
-        fmt::format("--precision fp16 is for one rank, found --ranks {}; bf16 needs no loss scale",
-                    options.ranks));
+  if (shape.precision == ms::Precision::fp16 && options.parts() > 1) {
+    throw UsageError(fmt::format(
+        "--precision fp16 is for batches in one part, found {} by --ranks, --parallel or "
+        "--reproducible; bf16 needs no loss scale",
+        options.parts()));
   }
   if (shape.half_tables && shape.precision == ms::Precision::fp32) {
     throw UsageError("--half-tables goes with --precision bf16 or fp16");

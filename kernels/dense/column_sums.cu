@@ -83,7 +83,6 @@ void launch(CudaStream stream, Pass const& pass) {
 }  // namespace
 
 void column_sums(CudaStream stream, ColumnSums const& args) {
-  constexpr std::int64_t kRowsWorthABlock = 512;
   // The number of chunks is limited, so that the pass that adds their sums is short.
   constexpr std::int64_t kMostChunks = 256;
   auto const columns_out = args.columns + (args.weight_sum != nullptr ? 1 : 0);
@@ -92,7 +91,7 @@ void column_sums(CudaStream stream, ColumnSums const& args) {
   }
   auto const row_bytes = args.layers * columns_out * static_cast<std::int64_t>(sizeof(float));
   auto const chunks_held = static_cast<std::int64_t>(stream.libraries->workspace_bytes) / row_bytes;
-  auto const wanted = std::min({ceil_div(args.rows, kRowsWorthABlock), kMostChunks, chunks_held});
+  auto const wanted = std::min({ceil_div(args.rows, kRowsOfOnePass), kMostChunks, chunks_held});
   auto const rows_a_chunk = ceil_div(args.rows, std::max<std::int64_t>(wanted, 1));
   auto const chunks = ceil_div(args.rows, rows_a_chunk);
   if (chunks == 1) {

@@ -38,8 +38,9 @@ struct Chunks {
     auto const held = static_cast<std::int64_t>(workspace_bytes / sizeof(float)) /
                       std::max<std::int64_t>(columns, 1);
     auto const beside = ceil_div<std::int64_t>(columns, std::int64_t{kWarpLanes} * lanes);
-    auto const wanted =
-        std::min({ceil_div(kWantedBlocks, beside), ceil_div(rows, kLeastRows), held});
+    // The second pass reads the chunks' sums from the workspace, and must not use it itself.
+    auto const wanted = std::min(
+        {ceil_div(kWantedBlocks, beside), ceil_div(rows, kLeastRows), held, kRowsOfOnePass});
     rows_a_chunk = ceil_div(rows, std::max<std::int64_t>(wanted, 1));
     count = ceil_div(rows, rows_a_chunk);
   }

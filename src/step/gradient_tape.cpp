@@ -305,7 +305,7 @@ bool detail::AnyTape::take_pooled_gradient(detail::AnyTensor const& table,
 bool detail::AnyTape::take_pooled_gradient(ops::EmbeddingTables<detail::AnyRuntime> const& tables,
                                            detail::AnyTensor const& gradient,
                                            std::source_location issued_at) const {
-  return state_->watch != nullptr &&
+  return state_->watch != nullptr && state_->watch->wants_pooled(tables) &&
          state_->watch->takes_pooled(
              tables,
              detail::Floats(detail::OfKnownType(),
@@ -363,6 +363,7 @@ void detail::AnyTape::clear() {
   state_->reads.clear();
   state_->recorded_reads = 0;
   state_->is_reduced = false;
+  state_->loss_scale = nullptr;
   state_->kept.reset();
   state_->gradients.clear();
   state_->taken.clear();

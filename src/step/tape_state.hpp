@@ -42,6 +42,8 @@ class GradientWatch {
   /// Called with the gradient of the output of a lookup in the table. Returns whether that of the
   /// table's rows is not to be added to the tape.
   [[nodiscard]] virtual bool takes_pooled(MemoryRange const& table, Floats const& gradient) = 0;
+  /// Returns whether takes_pooled() would take the gradient of a lookup in these tables.
+  [[nodiscard]] virtual bool wants_pooled(ops::EmbeddingTables<AnyRuntime> const& tables) const = 0;
   /// As above, for the output of a lookup in many tables.
   [[nodiscard]] virtual bool takes_pooled(ops::EmbeddingTables<AnyRuntime> const& tables,
                                           Floats const& gradient) = 0;
@@ -139,7 +141,9 @@ struct TapeState {
   std::vector<MemoryRange> reads;  ///< the noted inputs of all operations, in their order
   std::size_t recorded_reads = 0;  ///< the number of reads of operations that are recorded
   GradientWatch* watch = nullptr;  ///< null without a DataParallel
-  bool is_reduced = false;         ///< whether gradients are sums over ranks, since clear()
+  /// The address of the LossScale that scaled the gradients, since clear(); null without one.
+  float const* loss_scale = nullptr;
+  bool is_reduced = false;  ///< whether gradients are sums over ranks, since clear()
   HeldSums gradients;
   std::vector<HeldSums::Entry> taken;                 ///< gradients of the current node's output
   ByMemory<Held<std::vector<Lookup>>> row_gradients;  ///< at least one per range

@@ -94,7 +94,9 @@ TEST_P(TrainDlrm, contradictory_options_are_refused) {
   expect_refused(small() + Words{"--holdout", "1"}, "--holdout 1");
   expect_refused(small() + Words{"--batch", "1000"}, "fill no batch");
   expect_refused(small() + Words{"--precision", "fp8"}, "one of fp32, bf16, fp16");
-  expect_refused(small() + Words{"--precision", "fp16", "--ranks", "2"}, "--ranks 2");
+  for (Words const& parts : {Words{"--ranks", "2"}, Words{"--parallel", "half_batches"}}) {
+    expect_refused(small() + Words{"--precision", "fp16"} + parts, "in one part, found 2");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, TrainDlrm, kRuntimes, name_of_runtime);

@@ -310,7 +310,7 @@ def tape(value):
     text += f", {plural(int(state['backward_count']), 'backward')} since clear()"
     recorded = []
     for i, node in enumerate(elements(nodes)):
-        extents = extents_of(node["output"]["any_"]["shape_"])
+        extents = extents_of(node["output"]["shape_"])
         recorded.append((f"[{i}]", f"{string(node['name'])} -> {extents}"))
     return text, recorded
 

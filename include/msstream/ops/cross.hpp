@@ -69,6 +69,10 @@ struct CrossNetworkGradients {
     AnyTensor const& input,
     std::vector<CrossWeights<AnyRuntime>> const& weights,
     std::source_location issued_at);
+/// Returns the output of the last layer alone, so that nothing else of a layer lives on.
+[[nodiscard]] AnyTensor cross_network_output(AnyTensor const& input,
+                                             std::vector<CrossWeights<AnyRuntime>> const& weights,
+                                             std::source_location issued_at);
 [[nodiscard]] CrossNetworkGradients cross_network_gradient(AnyTensor const& input,
                                                            std::vector<CrossLayer> const& layers,
                                                            AnyTensor const& output_gradient,
@@ -97,16 +101,16 @@ template <RealElement T, Runtime R>
 
 /// Returns the output of cross layers one after the other, each with the output of the layer before
 /// it as its input, and all with the input of the network as `first`. With a tape, the backward of
-/// the network moves fewer bytes than those of its layers. Throws std::invalid_argument if there is
-/// no layer, and what cross_layer() throws.
+/// the network moves fewer bytes than those of its layers; the gradient of `input` from the layers
+/// is rounded to T once a layer. Throws std::invalid_argument if there is no layer, and what
+/// cross_layer() throws.
 template <RealElement T, Runtime R>
 [[nodiscard]] Tensor<T, R> cross_network(
     Tensor<T, R> const& input,
     std::vector<CrossWeights<R>> const& layers,
     std::source_location issued_at = std::source_location::current()) {
-  return {
-      msstream::detail::OfKnownType(),
-      detail::cross_network(input.any(), {layers.begin(), layers.end()}, issued_at).back().output};
+  return {msstream::detail::OfKnownType(),
+          detail::cross_network_output(input.any(), {layers.begin(), layers.end()}, issued_at)};
 }
 
 }  // namespace msstream::ops

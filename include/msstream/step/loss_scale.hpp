@@ -14,7 +14,7 @@
 namespace msstream {
 
 struct LossScaleOptions {
-  float initial = 65'536.0F;  ///< the scale of the first step: finite, above 0
+  float initial = 65'536.0F;  ///< the scale of the first step, in [2^-100, 2^100]
   float growth = 2.0F;        ///< factor of the scale after `interval` good steps in a row, from 1
   float backoff = 0.5F;       ///< factor of the scale after an overflow, in (0, 1]
   std::int64_t interval = 2000;  ///< steps, in [1, 2^24]
@@ -36,8 +36,8 @@ struct LossScaleOptions {
 ///     tape.backward(scale.scaled(tape, loss));
 ///     optimizer.step(tape);
 ///
-/// Copies share the scale. One optimizer changes it; others may only read it, by scaling losses of
-/// their own. Not synchronised.
+/// Copies share the scale. The scale of an optimizer is a part of its state in checkpoints. Not
+/// synchronised.
 template <Runtime R = DefaultRuntime>
 class LossScale;
 
@@ -54,6 +54,9 @@ class LossScale<detail::AnyRuntime> {
   [[nodiscard]] std::int64_t interval() const noexcept { return options_.interval; }
   /// Returns the scale and the number of steps since it last changed: float32 [2].
   [[nodiscard]] detail::Floats const& state() const noexcept { return state_; }
+  /// Makes the caller the one that changes the scale, as long as it keeps the result. For use by
+  /// the library only. Throws std::logic_error if another one does.
+  [[nodiscard]] std::shared_ptr<void const> take() const;
   /// Returns the options as text, for messages.
   [[nodiscard]] std::string text() const;
 
@@ -67,6 +70,7 @@ class LossScale<detail::AnyRuntime> {
  private:
   LossScaleOptions options_;
   detail::Floats state_;
+  std::shared_ptr<std::weak_ptr<void const>> owner_;
 };
 
 template <Runtime R>
@@ -94,13 +98,6 @@ class LossScale : public LossScale<detail::AnyRuntime> {
   [[nodiscard]] float value(
       std::source_location issued_at = std::source_location::current()) const {
     return Body::value(issued_at);
-  }
-
-  /// Passes the state, float32 [2], to `visit("loss_scale", tensor)`, for checkpoints.
-  template <class Visit>
-  void visit_state(Visit&& visit) const {
-    Tensor<float, R> const state(detail::OfKnownType(), Body::state().any());
-    visit(std::string("loss_scale"), state);
   }
 };
 

@@ -225,6 +225,17 @@ std::vector<CrossLayer> cross_network(AnyTensor const& input,
   return layers;
 }
 
+AnyTensor cross_network_output(AnyTensor const& input,
+                               std::vector<CrossWeights<AnyRuntime>> const& weights,
+                               std::source_location issued_at) {
+  require(!weights.empty(), "cross_network: no layers");
+  auto crossed = input;
+  for (auto const& each : weights) {
+    crossed = cross_layer(input, crossed, each, issued_at).output;
+  }
+  return crossed;
+}
+
 CrossNetworkGradients cross_network_gradient(AnyTensor const& input,
                                              std::vector<CrossLayer> const& layers,
                                              AnyTensor const& output_gradient,

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <utility>
 #include <vector>
@@ -42,29 +43,32 @@ void split_gradient(AnyTape& playing,
                     std::vector<AnyTensor> const& blocks,
                     AnyTensor const& gradient,
                     std::source_location issued_at) {
-  std::vector<AnyTensor> parts;
+  std::vector<std::pair<AnyTensor, AnyTensor>> parts;  // of the blocks that want a gradient
   std::vector<kernels::HalfColumns> columns;
+  std::optional<msstream::detail::Uses<AnyRuntime, AccessMode::write>> written;
   for (auto const& block : blocks) {
-    parts.emplace_back(block.device(), block.dtype(), block.shape());
-    bool const is_wanted = playing.wants_gradient(block);
-    columns.push_back({is_wanted ? parts.back().data() : nullptr, block.shape()[1]});
+    void* data = nullptr;
+    if (playing.wants_gradient(block)) {
+      auto const& part =
+          parts.emplace_back(block, AnyTensor(block.device(), block.dtype(), block.shape())).second;
+      data = part.data();
+      written ? written->add(part) : void(written = writes(part));
+    }
+    columns.push_back({data, block.shape()[1]});
   }
-  auto written = writes(parts.front());
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    written.add(parts[i]);
+  if (!written) {
+    return;
   }
   issue(
       "split",
       reads(gradient),
-      written,
+      *written,
       [columns = std::move(columns), rows = gradient.shape()[0], packed = gradient.data()](
           auto stream) { kernels::split_half_columns(stream, packed, columns, rows); },
       {},
       issued_at);
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (playing.wants_gradient(blocks[i])) {
-      playing.add_gradient(blocks[i], parts[i], issued_at);
-    }
+  for (auto& [block, part] : parts) {
+    playing.add_gradient(block, std::move(part), issued_at);
   }
 }
 
@@ -156,7 +160,9 @@ struct CastWeights {
 
 AnyTensor cast(AnyTape* tape, AnyTensor const& input, DType to, std::source_location issued_at) {
   auto output = cast(input, to, issued_at);
-  if (tape != nullptr && input.dtype() != to) {
+  if (tape != nullptr && input.dtype() != to && !tape->wants_gradient(input)) {
+    tape->without_gradient(output);  // so that no operation computes a gradient for it
+  } else if (tape != nullptr && input.dtype() != to) {
     tape->note_input(input);
     tape->record_any(
         "cast",
@@ -242,9 +248,12 @@ AnyTensor cross_network(AnyTape* tape,
                         AnyTensor const& input,
                         std::vector<CrossWeights<AnyRuntime>> const& weights,
                         std::source_location issued_at) {
+  if (tape == nullptr) {
+    return cross_network_output(input, weights, issued_at);
+  }
   auto layers = cross_network(input, weights, issued_at);
   auto output = layers.back().output;
-  if (tape != nullptr) {
+  {
     tape->note_input(input);
     for (auto const& each : weights) {
       tape->note_inputs(each.down, each.up, each.bias);

@@ -2,6 +2,7 @@
 #include "step/optimizer/gradient_norm.hpp"
 
 #include "step/parallel/equal_on_ranks.hpp"
+#include "step/tape_state.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/trace/name_scope.hpp>
@@ -9,6 +10,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <stdexcept>
 
 namespace msstream::detail {
 
@@ -36,6 +38,21 @@ void GradientNorm::add_ranks(comm::detail::AnyCommunicator const& communicator) 
                              scale_ ? scale_->text() : "none")));
   if (!communicator_) {
     communicator_ = communicator;
+  }
+}
+
+void GradientNorm::require_scaled(AnyTape const& tape) const {
+  auto const* const expected = scale_ ? scale_->state().data() : nullptr;
+  auto const* const found = tape.state().loss_scale;
+  if (found != expected) {
+    throw std::logic_error(
+        expected == nullptr
+            ? "Optimizer::step: gradients of a scaled loss; give the optimizer the LossScale that "
+              "scaled it, as OptimizerOptions::loss_scale"
+        : found == nullptr
+            ? "Optimizer::step: an optimizer with a loss scale, and gradients of a loss that was "
+              "not scaled; call backward() with LossScale::scaled(tape, loss)"
+            : "Optimizer::step: gradients of a loss that another LossScale has scaled");
   }
 }
 

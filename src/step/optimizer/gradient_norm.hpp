@@ -8,6 +8,7 @@
 #include <msstream/step/optimizer.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <vector>
@@ -28,7 +29,8 @@ class GradientNorm {
       : clip_norm_(options.clip_norm),
         skip_non_finite_(options.skip_non_finite || options.loss_scale),
         micro_batches_(options.micro_batches),
-        scale_(options.loss_scale) {}
+        scale_(options.loss_scale),
+        owns_scale_(scale_ ? scale_->take() : nullptr) {}
 
   /// Counts the gradients of all ranks of the communicator from the next step on. Blocks the host
   /// until all ranks have called it. Throws std::invalid_argument, on all ranks, if their options
@@ -37,6 +39,12 @@ class GradientNorm {
 
   /// Returns whether a step depends on the gradients of all parameters together.
   [[nodiscard]] bool is_used() const noexcept;
+  /// Throws std::logic_error unless the gradients of the tape are those of a loss that the scale of
+  /// the options has scaled, or without one, of a loss that no scale has.
+  void require_scaled(AnyTape const& tape) const;
+  [[nodiscard]] std::optional<LossScale<AnyRuntime>> const& scale() const noexcept {
+    return scale_;
+  }
   /// Counts a step with the mean of the gradients of so many micro-batches. With several ranks, the
   /// squares of their parts are exchanged on the device.
   void advance(ops::StepCounter<AnyRuntime>& step,
@@ -50,6 +58,7 @@ class GradientNorm {
   bool skip_non_finite_;
   std::int64_t micro_batches_;
   std::optional<LossScale<AnyRuntime>> scale_;
+  std::shared_ptr<void const> owns_scale_;
   std::optional<comm::detail::AnyCommunicator> communicator_;
 };
 

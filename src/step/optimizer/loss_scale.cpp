@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "step/tape_state.hpp"
+
 #include <msstream/base/detail/require.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/step/loss_scale.hpp>
@@ -9,6 +11,8 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <stdexcept>
 
 namespace msstream {
 namespace {
@@ -17,8 +21,8 @@ namespace {
                                          LossScaleOptions const& options,
                                          std::source_location issued_at) {
   constexpr std::int64_t kMostSteps = std::int64_t{1} << 24U;  // a float counts no further
-  require(std::isfinite(options.initial) && options.initial > 0.0F,
-          "LossScale: an initial scale of {}; expected a finite number above 0",
+  require(options.initial >= 0x1p-100F && options.initial <= 0x1p100F,
+          "LossScale: an initial scale of {}; expected a number in [2^-100, 2^100]",
           options.initial);
   require(std::isfinite(options.growth) && options.growth >= 1.0F,
           "LossScale: a growth of {}; expected a finite number of at least 1",
@@ -40,7 +44,19 @@ namespace {
 LossScale<detail::AnyRuntime>::LossScale(std::shared_ptr<detail::DeviceState> const& device,
                                          LossScaleOptions const& options,
                                          std::source_location issued_at)
-    : options_(options), state_(first_state(device, options, issued_at)) {}
+    : options_(options),
+      state_(first_state(device, options, issued_at)),
+      owner_(std::make_shared<std::weak_ptr<void const>>()) {}
+
+std::shared_ptr<void const> LossScale<detail::AnyRuntime>::take() const {
+  if (!owner_->expired()) {
+    throw std::logic_error(
+        "LossScale: a scale of two optimizers, each of which would change it; give each its own");
+  }
+  std::shared_ptr<void const> const owner = std::make_shared<char>();
+  *owner_ = owner;
+  return owner;
+}
 
 std::string LossScale<detail::AnyRuntime>::text() const {
   return fmt::format("from {}, growth {}, backoff {}, interval {}",
@@ -61,6 +77,7 @@ detail::Floats LossScale<detail::AnyRuntime>::scaled(detail::AnyTape& tape,
       "loss_scale",
       output,
       [loss, scale, issued_at](detail::AnyTape& playing, detail::Floats const& gradient) {
+        playing.state().loss_scale = scale.data();
         playing.add_gradient(
             loss, ops::detail::scale_by_scalar(gradient, scale, 1.0F, issued_at), issued_at);
       },

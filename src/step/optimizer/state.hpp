@@ -179,6 +179,7 @@ class Optimizer<detail::AnyRuntime>::State {
   void step(Tape const& tape, std::int64_t micro_batches, std::source_location issued_at) {
     require_gradients(tape);
     require_moved_by_no_other(tape);
+    norm_.require_scaled(tape);
     std::vector<ops::DenseParameter<AnyRuntime>> parameters;
     parameters.reserve(dense_.size());
     detail::JudgedGradients judged;
@@ -295,6 +296,9 @@ class Optimizer<detail::AnyRuntime>::State {
     }
     for (auto const& table : tables_) {
       visit_pair(table.name, table.state);
+    }
+    if (norm_.scale()) {
+      visit("optimizer/loss_scale", norm_.scale()->state().any());
     }
   }
 

@@ -141,6 +141,12 @@ bool GradientBuckets::takes_pooled(MemoryRange const& table, Floats const& gradi
   return false;
 }
 
+bool GradientBuckets::wants_pooled(ops::EmbeddingTables<AnyRuntime> const& tables) const {
+  return std::ranges::any_of(ahead_.lookups.many, [&](auto const& many) {
+    return &many.tables.in_use() == &tables.in_use();
+  });
+}
+
 bool GradientBuckets::takes_pooled(ops::EmbeddingTables<AnyRuntime> const& tables,
                                    Floats const& gradient) {
   auto const& many = ahead_.lookups.many;

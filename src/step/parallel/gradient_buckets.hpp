@@ -44,6 +44,7 @@ class GradientBuckets final : public GradientWatch {
 
   void before_gradient(MemoryRange const& elements) override;
   [[nodiscard]] bool takes_pooled(MemoryRange const& table, Floats const& gradient) override;
+  [[nodiscard]] bool wants_pooled(ops::EmbeddingTables<AnyRuntime> const& tables) const override;
   [[nodiscard]] bool takes_pooled(ops::EmbeddingTables<AnyRuntime> const& tables,
                                   Floats const& gradient) override;
   void after_operation(std::size_t left) override;

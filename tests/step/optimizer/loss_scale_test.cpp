@@ -9,9 +9,8 @@
 #include <msstream/step/parameters.hpp>
 
 #include <limits>
-#include <map>
 #include <optional>
-#include <string>
+#include <stdexcept>
 #include <utility>
 
 namespace msstream::testing {
@@ -57,13 +56,16 @@ class LossScaleTest : public OpsTest<R> {
     return *y_;
   }
   /// A step with a gradient that the test chooses.
-  void step_by(LossScale<R> const&, Optimizer<R>& optimizer, Values const& w, float gradient) {
+  void step_by(LossScale<R> const& scale,
+               Optimizer<R>& optimizer,
+               Values const& w,
+               float gradient) {
     GradientTape tape(this->device());
     auto const loss = zeros<float>(this->device(), {});
     tape.record("loss", loss, [&, gradient](auto& playing, auto const&) {
       playing.add_gradient(w, this->put(Floats(4, gradient), {4}));
     });
-    tape.backward(loss);
+    tape.backward(scale.scaled(tape, loss));
     optimizer.step(tape);
   }
 
@@ -167,12 +169,41 @@ TYPED_TEST(LossScaleTest, small_gradients_survive_in_float16_with_a_scale_alone)
   EXPECT_EQ(gradient_of(true), Floats(8, 0x1p-14F));
 }
 
-TYPED_TEST(LossScaleTest, the_state_is_visited_for_checkpoints) {
-  LossScale const scale(this->device(), {.initial = 32.0F});
-  std::map<std::string, Floats> seen;
-  scale.visit_state(
-      [&](std::string const& name, auto const& tensor) { seen[name] = to_host(tensor); });
-  EXPECT_EQ(seen, (std::map<std::string, Floats>{{"loss_scale", {32.0F, 0.0F}}}));
+TYPED_TEST(LossScaleTest, a_loss_that_the_scale_of_the_optimizer_has_not_scaled_is_refused) {
+  LossScale const scale(this->device());
+  LossScale const other(this->device());
+  auto const w = this->put(Floats(4, 1.0F), {4});
+  auto const step = [&](OptimizerOptions const& options, LossScale<TypeParam> const* by) {
+    Optimizer optimizer(
+        this->device(), {.kind = ops::OptimizerKind::sgd, .learning_rate = 1.0F}, options);
+    optimizer.add("w", w);
+    GradientTape tape(this->device());
+    auto const loss = ops::sum(tape, ops::multiply(tape, w, w));
+    tape.backward(by == nullptr ? loss : by->scaled(tape, loss));
+    optimizer.step(tape);
+  };
+  auto const message = [&](OptimizerOptions const& options, LossScale<TypeParam> const* by) {
+    return message_of<std::logic_error>([&] { step(options, by); });
+  };
+  EXPECT_THAT(message({.loss_scale = scale}, nullptr), ::testing::HasSubstr("was not scaled"));
+  EXPECT_THAT(message({}, &scale), ::testing::HasSubstr("gradients of a scaled loss"));
+  EXPECT_THAT(message({.loss_scale = scale}, &other), ::testing::HasSubstr("another LossScale"));
+  EXPECT_EQ(to_host(w), Floats(4, 1.0F)) << "nothing has moved";
+  EXPECT_EQ(scale.value(), 65'536.0F);
+  step({.loss_scale = scale}, &scale);
+  EXPECT_EQ(to_host(w), Floats(4, -1.0F));
+}
+
+TYPED_TEST(LossScaleTest, a_scale_has_one_optimizer_at_a_time) {
+  LossScale const scale(this->device());
+  ops::OptimizerRule const rule{.kind = ops::OptimizerKind::sgd, .learning_rate = 1.0F};
+  {
+    Optimizer const first(this->device(), rule, {.loss_scale = scale});
+    EXPECT_THAT(message_of<std::logic_error>(
+                    [&] { Optimizer(this->device(), rule, {.loss_scale = scale}); }),
+                ::testing::HasSubstr("two optimizers"));
+  }
+  Optimizer const second(this->device(), rule, {.loss_scale = scale});
 }
 
 TYPED_TEST(LossScaleTest, options_out_of_range_are_refused) {
@@ -181,6 +212,7 @@ TYPED_TEST(LossScaleTest, options_out_of_range_are_refused) {
   };
   refused({.initial = 0.0F}, "initial scale of 0");
   refused({.initial = std::numeric_limits<float>::infinity()}, "initial scale of inf");
+  refused({.initial = 1e35F}, "[2^-100, 2^100]");
   refused({.growth = 0.5F}, "growth of 0.5");
   refused({.backoff = 0.0F}, "backoff of 0");
   refused({.backoff = 1.5F}, "backoff of 1.5");

@@ -124,7 +124,8 @@ template <HalfElement T, Runtime R, TapeOf<R> Tape>
 }
 
 /// Concatenates matrices of half precision side by side: block k [rows, width k] → [rows, sum of
-/// widths]. One launch if all widths are even. Asynchronous; capture-safe. Throws
+/// widths]. One launch if all widths are even and all blocks begin at multiples
+/// of 4 bytes. Asynchronous; capture-safe. Throws
 /// std::invalid_argument if there are no blocks, or if they are not matrices of one number of rows.
 template <HalfElement T, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<T, R> concat(

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mixed/summed_gradients.hpp"
+
+#include "kernels/kernel_fixture.hpp"
+#include "mixed/convert.hpp"
+#include "mixed/cross.hpp"
+#include "mixed/half_columns.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cmath>
+
+namespace msstream::ops::kernels::testing {
+namespace {
+
+struct SummedSize {
+  std::int64_t rows;
+  std::int64_t columns;
+};
+/// Matrices without elements, of odd and even widths, wider than a block, and so tall that their
+/// rows are summed in many chunks.
+constexpr SummedSize kSummedMatrices[] = {
+    {0, 5}, {3, 0}, {1, 1}, {7, 3}, {64, 16}, {33, 257}, {40, 1024}, {2'000, 8}, {20'000, 24}};
+
+template <class Stream>
+class MixedKernelsTest : public KernelTest<Stream> {
+ protected:
+  template <class T>
+  std::vector<T> values_of(std::int64_t count) {
+    std::vector<T> values;
+    for (float const value : this->random.reals(count)) {
+      values.push_back(from_float<T>(value));
+    }
+    return values;
+  }
+  /// Returns the elements behind the first `shift` elements of memory of a kernel.
+  template <class T>
+  std::vector<T> elements_behind(Buffer<T> const& memory, std::int64_t shift) {
+    auto const all = this->read(memory);
+    return {all.begin() + shift, all.end()};
+  }
+  /// Puts values behind `shift` other elements.
+  template <class T>
+  Buffer<T> shifted(std::vector<T> const& values, std::int64_t shift) {
+    std::vector<T> all(static_cast<std::size_t>(shift), from_float<T>(7.0F));
+    all.insert(all.end(), values.begin(), values.end());
+    return this->upload(all);
+  }
+  template <class T>
+  static double at(std::vector<T> const& values, std::int64_t i) {
+    return to_float(values[static_cast<std::size_t>(i)]);
+  }
+  static void expect_sums(std::vector<float> const& sums, std::vector<double> const& expected) {
+    ASSERT_EQ(sums.size(), expected.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      ASSERT_NEAR(sums[i], expected[i], 2e-4 * (1 + std::abs(expected[i]))) << "column " << i;
+    }
+  }
+
+  template <class T>
+  void expect_relu_sums(SummedSize const& size, std::int64_t shift, bool masks, bool writes) {
+    auto const count = size.rows * size.columns;
+    auto const output = values_of<T>(count);
+    auto const gradient = values_of<T>(count);
+    auto const of_output = shifted(output, shift);
+    auto const of_gradient = shifted(gradient, shift);
+    auto const masked = this->template poisoned<T>(shift + count);
+    auto const sums = this->floats(size.columns);
+    relu_gradient_sums(this->stream(),
+                       {.output = masks ? of_output.data() + shift : nullptr,
+                        .output_gradient = of_gradient.data() + shift,
+                        .input_gradient = writes ? masked.data() + shift : nullptr,
+                        .sums = sums.data(),
+                        .rows = size.rows,
+                        .columns = size.columns,
+                        .dtype = dtype_of<T>});
+    std::vector<double> expected(static_cast<std::size_t>(size.columns), 0.0);
+    auto const found = elements_behind(masked, shift);
+    for (std::int64_t i = 0; i < count; ++i) {
+      double const value = !masks || at(output, i) > 0 ? at(gradient, i) : 0.0;
+      expected[static_cast<std::size_t>(i % size.columns)] += value;
+      if (writes) {
+        ASSERT_EQ(at(found, i), value) << "element " << i;
+      }
+    }
+    expect_sums(this->read(sums), expected);
+  }
+
+  template <class T>
+  void expect_cross_sums(SummedSize const& size,
+                         std::int64_t shift,
+                         bool adds,
+                         bool adds_gradient) {
+    auto const count = size.rows * size.columns;
+    std::array<std::vector<T>, 4> const in{
+        values_of<T>(count), values_of<T>(count), values_of<T>(count), values_of<T>(count)};
+    auto const first = shifted(in[0], shift);
+    auto const projected = shifted(in[1], shift);
+    auto const gradient = shifted(in[2], shift);
+    auto const added = shifted(in[3], shift);
+    auto const of_first = this->template poisoned<T>(shift + count);
+    auto const of_projected = this->template poisoned<T>(shift + count);
+    auto const sums = this->floats(size.columns);
+    cross_gradient_sums(this->stream(),
+                        {.first = first.data() + shift,
+                         .projected = projected.data() + shift,
+                         .output_gradient = gradient.data() + shift,
+                         .added = adds ? added.data() + shift : nullptr,
+                         .adds_gradient = adds_gradient,
+                         .first_gradient = of_first.data() + shift,
+                         .projected_gradient = of_projected.data() + shift,
+                         .sums = sums.data(),
+                         .rows = size.rows,
+                         .columns = size.columns,
+                         .dtype = dtype_of<T>});
+    constexpr double kRounding = std::is_same_v<T, float> ? 1e-6 : 0.01;
+    std::vector<double> expected(static_cast<std::size_t>(size.columns), 0.0);
+    auto const found_first = elements_behind(of_first, shift);
+    auto const found_projected = elements_behind(of_projected, shift);
+    for (std::int64_t i = 0; i < count; ++i) {
+      double const g = at(in[2], i);
+      double const product = g * at(in[0], i);
+      expected[static_cast<std::size_t>(i % size.columns)] += product;
+      ASSERT_NEAR(at(found_projected, i), product, kRounding) << "element " << i;
+      double const sum = g * at(in[1], i) + (adds ? at(in[3], i) : 0.0) + (adds_gradient ? g : 0.0);
+      ASSERT_NEAR(at(found_first, i), sum, kRounding * 3) << "element " << i;
+    }
+    expect_sums(this->read(sums), expected);
+  }
+};
+TYPED_TEST_SUITE(MixedKernelsTest, StreamKinds, StreamKindName);
+
+TYPED_TEST(MixedKernelsTest, gradients_of_relu_are_masked_and_summed) {
+  for (auto const& size : kSummedMatrices) {
+    for (std::int64_t const shift : {0, 1, 8}) {
+      SCOPED_TRACE(fmt::format("{} x {}, shift {}", size.rows, size.columns, shift));
+      this->template expect_relu_sums<bfloat16>(size, shift, true, true);
+      this->template expect_relu_sums<float16>(size, shift, false, false);
+      this->template expect_relu_sums<float>(size, shift, true, shift != 1);
+    }
+  }
+}
+
+// So many rows and so few columns that there are more chunks than one pass over their sums adds,
+// unless their number is bounded.
+TYPED_TEST(MixedKernelsTest, sums_of_tall_matrices_do_not_share_their_workspace) {
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    this->template expect_relu_sums<bfloat16>({70'000, 128}, 0, true, false);
+    this->template expect_relu_sums<bfloat16>({70'000, 12}, 1, false, false);
+    this->template expect_cross_sums<float16>({40'000, 64}, 0, true, false);
+  }
+}
+
+TYPED_TEST(MixedKernelsTest, gradients_of_cross_layers_are_computed_and_summed) {
+  for (auto const& size : kSummedMatrices) {
+    for (std::int64_t const shift : {0, 3}) {
+      SCOPED_TRACE(fmt::format("{} x {}, shift {}", size.rows, size.columns, shift));
+      this->template expect_cross_sums<bfloat16>(size, shift, true, false);
+      this->template expect_cross_sums<float16>(size, shift, false, true);
+      this->template expect_cross_sums<float>(size, shift, true, true);
+    }
+  }
+}
+
+TYPED_TEST(MixedKernelsTest, columns_are_cut_off_and_appended) {
+  for (auto const& [rows, from, to] : {std::array<std::int64_t, 3>{5, 3, 8},
+                                       {5, 8, 3},
+                                       {1, 479, 480},
+                                       {700, 13, 16},
+                                       {4, 6, 6},
+                                       {3, 0, 2},
+                                       {3, 2, 0},
+                                       {0, 4, 8}}) {
+    auto const values = this->template values_of<float16>(rows * from);
+    auto const input = this->upload(values);
+    auto const output = this->template poisoned<float16>(rows * to);
+    resize_half_columns(this->stream(), {input.data(), output.data(), rows, from, to});
+    auto const found = this->read(output);
+    for (std::int64_t i = 0; i < rows * to; ++i) {
+      auto const column = i % to;
+      double const expected = column < from ? this->at(values, i / to * from + column) : 0.0;
+      ASSERT_EQ(this->at(found, i), expected) << rows << " x " << from << " to " << to;
+    }
+  }
+}
+
+TYPED_TEST(MixedKernelsTest, many_terms_are_added_in_launches_that_round_once) {
+  for (std::int64_t const count : {1, 5, 2'049}) {
+    for (std::size_t const terms : {1U, 2U, 31U, 32U, 33U, 70U}) {
+      std::vector<Buffer<bfloat16>> inputs;
+      std::vector<void const*> pointers;
+      std::vector<float> sums(static_cast<std::size_t>(count), 0.0F);
+      for (std::size_t k = 0; k < terms; ++k) {
+        // Integers, so that sums of a launch are exact before they are rounded.
+        std::vector<bfloat16> values;
+        for (auto& sum : sums) {
+          values.push_back(from_float<bfloat16>(static_cast<float>(this->random.integer(-9, 9))));
+          sum += to_float(values.back());
+        }
+        // The first launch adds 32 terms, a later one 31 to the sum before.
+        if (k + 1 >= kHalvesPerLaunch && (k - kHalvesPerLaunch + 1) % (kHalvesPerLaunch - 1) == 0) {
+          for (auto& sum : sums) {
+            sum = to_float(from_float<bfloat16>(sum));
+          }
+        }
+        inputs.push_back(this->upload(values));
+        pointers.push_back(inputs.back().data());
+      }
+      auto const output = this->template poisoned<bfloat16>(count);
+      add_halves(this->stream(), pointers, output.data(), count, DType::bfloat16);
+      auto const found = this->read(output);
+      for (std::int64_t i = 0; i < count; ++i) {
+        auto const expected = from_float<bfloat16>(sums[static_cast<std::size_t>(i)]);
+        ASSERT_EQ(found[static_cast<std::size_t>(i)].bits, expected.bits) << terms << " terms";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace msstream::ops::kernels::testing

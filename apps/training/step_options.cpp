@@ -105,7 +105,9 @@ void read_library_variables(StepOptions& chosen) {
   }
 }
 
-void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs) {
+void check(StepOptions const& chosen,
+           std::vector<cli::InputOption> inputs,
+           std::vector<cli::OutputOption> outputs) {
   check(static_cast<cli::StreamOptions const&>(chosen));
   (void)chosen.read_assignment();
   if (!chosen.save_assignment.empty() && !chosen.chooses_groups()) {
@@ -125,12 +127,13 @@ void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs) {
   }
   constexpr char const* variable = "MSSTREAM_STREAM_ASSIGNMENT";
   inputs.push_back({variable, std::string(env::value_of(variable))});
-  cli::check_outputs({{"--report", chosen.report},
-                      {"--save-assignment", chosen.save_assignment},
-                      {"--step-trace", chosen.step_trace},
-                      {"--trace", chosen.trace},
-                      {cli::kOverlap, chosen.overlap}},
-                     inputs);
+  outputs.insert(outputs.end(),
+                 {{"--report", chosen.report},
+                  {"--save-assignment", chosen.save_assignment},
+                  {"--step-trace", chosen.step_trace},
+                  {"--trace", chosen.trace},
+                  {cli::kOverlap, chosen.overlap}});
+  cli::check_outputs(outputs, inputs);
 }
 
 void check_with_ranks(StepOptions const& chosen, RankOptions const& ranks) {

@@ -65,8 +65,11 @@ void add_options(cli::Options& options, StepOptions& chosen);
 void read_library_variables(StepOptions& chosen);
 /// Checks the options of a training. Throws UsageError for values that contradict each other or the
 /// build, for an assignment that cannot be read, and for an output that cannot be written or is
-/// also an input. `inputs` are the other files that the program reads.
-void check(StepOptions const& chosen, std::vector<cli::InputOption> inputs = {});
+/// also an input. `inputs` are the other files that the program reads, `outputs` those that it
+/// writes.
+void check(StepOptions const& chosen,
+           std::vector<cli::InputOption> inputs = {},
+           std::vector<cli::OutputOption> outputs = {});
 
 /// Throws UsageError for options that several ranks do not have. Call check_ranks() before.
 void check_with_ranks(StepOptions const& chosen, RankOptions const& ranks);

@@ -54,11 +54,18 @@ class StepRun {
         training_(options.setting(), options.rule(), build, assignment_, rank),
         feed_(options.board()),
         style_(report::ProgressLine::Style::of_stderr(options.quiet)),
-        last_step_(last_step),
-        timed_step_(std::min<std::int64_t>(kStepsBeforeTrace, last_step - 1)),
-        reported_step_(
-            std::clamp<std::int64_t>(last_step - kReportedSteps - 1, 0, kStepsBeforeTrace)) {
+        last_step_(last_step) {
     style_.unit = unit;
+    start_at(0);
+  }
+
+  /// Makes the next step the one after the first `steps`, which an earlier run has trained. Call it
+  /// before the first step of this run.
+  void start_at(std::int64_t steps) {
+    first_step_ = steps_done_ = steps;
+    timed_step_ = std::min(steps + kStepsBeforeTrace, last_step_ - 1);
+    reported_step_ = std::clamp(last_step_ - kReportedSteps - 1, steps, steps + kStepsBeforeTrace);
+    feed_.note_steps_before(steps);
   }
 
   [[nodiscard]] Training& training() noexcept { return training_; }
@@ -202,7 +209,7 @@ class StepRun {
     pending_.push_back(std::move(staged));
     // With --capture, the second step may be captured: its operation is then "replay", which a line
     // of the assignment may match.
-    if (++steps_done_ == std::min<std::int64_t>(options_.capture ? 2 : 1, last_step_)) {
+    if (++steps_done_ == std::min(first_step_ + (options_.capture ? 2 : 1), last_step_)) {
       warn_of_unmatched();
     }
   }
@@ -251,7 +258,7 @@ class StepRun {
         throw std::runtime_error(
             fmt::format("training diverged: the loss of step {} is {}; try a smaller --lr than {}, "
                         "and look for values in the data that are far too large",
-                        measured_.losses.size(),
+                        first_step_ + static_cast<std::int64_t>(measured_.losses.size()),
                         loss,
                         options_.learning_rate));
       }
@@ -271,8 +278,9 @@ class StepRun {
   std::int64_t rows_a_step_ = 0;
   bool is_reporting_ = false;  ///< whether a report on overlap records the steps
   std::int64_t last_step_;
-  std::int64_t timed_step_;
-  std::int64_t reported_step_;  ///< the first one for the report on overlap
+  std::int64_t first_step_ = 0;
+  std::int64_t timed_step_ = 0;
+  std::int64_t reported_step_ = 0;  ///< the first one for the report on overlap
   std::int64_t steps_done_ = 0;
   std::deque<PinnedArray<float, R>> pending_;
   std::optional<Clock::time_point> arrived_;

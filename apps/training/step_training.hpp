@@ -108,6 +108,7 @@ class StepTraining {
   [[nodiscard]] StreamPool<R>& pool() noexcept { return pool_; }
   [[nodiscard]] GradientTape<R>& tape() noexcept { return tape_; }
   [[nodiscard]] Model const& model() const noexcept { return built_.first; }
+  [[nodiscard]] Optimizer<R> const& optimizer() const noexcept { return optimizer_; }
   [[nodiscard]] Inputs const& inputs() const noexcept { return built_.second; }
   [[nodiscard]] Ranks<R> const& ranks() const noexcept { return ranks_; }
 

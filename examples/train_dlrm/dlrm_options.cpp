@@ -28,7 +28,9 @@ constexpr char const* kDescription =
     "to epoch.";
 
 void check(DlrmOptions& options) {
-  training::check(options, {{"--data", options.data}});
+  training::check(options,
+                  {{"--data", options.data}, {"--resume", options.resume, "--save"}},
+                  {{"--save", options.save, ms::OutputFile::Kind::regular}});
   training::check_ranks(options, options.batch);
   training::check_with_ranks(options, options);
   if (options.holdout == 1) {
@@ -90,6 +92,7 @@ DlrmOptions DlrmOptions::of_rank(int rank) const {
   auto options = *this;
   if (rank != 0) {
     options.silence();
+    options.save.clear();
   }
   return options;
 }
@@ -106,6 +109,8 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
         "Criteo's file: a label, 13 numbers and 26 words, separated by tabs"},
        {"train_dlrm --precision bf16 --steps 20 --waits --step-trace step.svg",
         "how many waits a step needs, and a picture of it"},
+       {"train_dlrm --steps 10 --save m.safetensors", "stop early and keep the model"},
+       {"train_dlrm --resume m.safetensors --steps 20", "go on from there, with the same bits"},
        {"train_dlrm --ranks 2", "2 ranks, each with half of the rows of each batch"}});
   options.group("Data");
   options.add("--data",
@@ -124,6 +129,8 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
   add_model_options(options, chosen.shape);
   training::add_options(options, static_cast<training::RankOptions&>(chosen));
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
+  options.add("--save", chosen.save, "model and optimizer at the end, as safetensors", "a path");
+  options.add("--resume", chosen.resume, "go on from a saved model", "a path");
   options.parse(arguments, std::cerr);
   check(chosen);
   chosen.shape.seed = chosen.seed;
@@ -162,7 +169,9 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
       {"bottom", shape.bottom},
       {"top", shape.top},
       {"cross_layers", shape.cross_layers},
-      {"cross_rank", shape.cross_rank}};
+      {"cross_rank", shape.cross_rank},
+      {"save", options.save},
+      {"resume", options.resume}};
   described.update(training::describe(static_cast<training::StepOptions const&>(options)));
   described.update(training::describe(static_cast<training::RankOptions const&>(options)));
   return described;

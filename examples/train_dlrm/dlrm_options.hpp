@@ -30,6 +30,8 @@ struct DlrmOptions : ms::training::StepOptions, ms::training::RankOptions {
   DlrmShape shape{.max_rows = 100'000};
   std::int64_t batch = 2'048;
   std::int64_t epochs = 1;
+  std::string save;
+  std::string resume;
 
   /// Returns the options of one of the ranks, of which those but rank 0 print and write nothing.
   [[nodiscard]] DlrmOptions of_rank(int rank) const;

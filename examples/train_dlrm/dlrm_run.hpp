@@ -2,12 +2,14 @@
 #pragma once
 
 #include "cli/outputs.hpp"
+#include "dlrm_checkpoint.hpp"
 #include "dlrm_model.hpp"
 #include "dlrm_options.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
 #include "training/step_run.hpp"
 
+#include <msstream/base/detail/require.hpp>
 #include <msstream/data/device_loader.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/report/text.hpp>
@@ -68,6 +70,10 @@ class DlrmTraining {
         ranks_(training_.ranks()) {}
 
   nlohmann::ordered_json run() {
+    if (!options_.resume.empty()) {
+      resume();
+    }
+    auto const first_step = plan_.loader.start ? plan_.loader.start->batches : 0;
     std::deque<Feed> feeds;  // of this rank's parts of a batch
     for (auto const& loader : ranks_.loaders_of_parts(plan_.loader)) {
       feeds.emplace_back(training_.device(),
@@ -79,8 +85,13 @@ class DlrmTraining {
     while (!run_.is_over()) {
       epochs.push_back(train_epoch(feeds));
     }
+    if (!options_.save.empty()) {
+      ms::cli::attempt_output(
+          "--save", [&] { save_checkpoint(options_, data_, training_, feeds.front().position()); });
+    }
     auto report = run_.report();
     report["options"] = describe(options_);
+    report["first_step"] = first_step;
     report["epochs"] = std::move(epochs);
     return report;
   }
@@ -108,6 +119,24 @@ class DlrmTraining {
   [[nodiscard]] std::int64_t last_step() const {
     auto const all = plan_.batch_count();
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
+  }
+
+  /// Loads the checkpoint to resume from. The ranks do it in turn, since those that are threads
+  /// share the transforms that it loads.
+  void resume() {
+    for (int rank = 0; rank < ranks_.world().size(); ++rank) {
+      if (rank == ranks_.world().rank()) {
+        plan_.loader.start = load_checkpoint(options_, data_, training_);
+      }
+      ranks_.wait_for_all();
+    }
+    auto const step = plan_.loader.start->batches;
+    ms::require(step <= last_step(),
+                "{}: is at step {}, beyond the {} that this run is for; raise --epochs or --steps",
+                options_.resume,
+                step,
+                last_step());
+    run_.start_at(step);
   }
 
   nlohmann::ordered_json train_epoch(std::deque<Feed>& feeds) {

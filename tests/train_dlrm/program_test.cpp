@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace msstream::testing {
 namespace {
@@ -78,6 +80,63 @@ TEST_P(TrainDlrm, a_model_learns_the_relation_of_generated_data) {
                    "--quiet"});
     EXPECT_GT(report["epochs"][1]["test_auc"], 0.72) << precision;
   }
+}
+
+TEST_P(TrainDlrm, goes_on_with_the_same_bits_in_the_middle_of_an_epoch) {
+  auto const steps = [&](char const* count, Words const& more) {
+    return small() + Words{"--steps", count} + more;
+  };
+  for (Words const& more : {Words{"--precision", "fp32", "--interaction", "dot"},
+                            Words{"--precision", "bf16"},
+                            Words{"--precision", "bf16", "--half-tables"},
+                            Words{"--precision", "fp16"},
+                            Words{"--precision", "bf16", "--ranks", "2"}}) {
+    SCOPED_TRACE(::testing::PrintToString(more));
+    auto const whole = report_of(steps("10", more + Words{"--save", path("whole")}));
+    auto const first = report_of(steps("4", more + Words{"--save", path("half")}));
+    auto const second = report_of(steps(
+        "10",
+        more + Words{"--resume", path("half"), "--save", path("second"), "--stream-groups", "7"} +
+            Words{"--launch-threads", "per_group", "--capture"}));
+    EXPECT_EQ(first["first_step"], 0);
+    EXPECT_EQ(second["first_step"], 4);
+    auto joined = first["losses"];
+    joined.insert(joined.end(), second["losses"].begin(), second["losses"].end());
+    EXPECT_EQ(joined, whole["losses"]);
+    EXPECT_EQ(second["epochs"].back()["test_auc"], whole["epochs"].back()["test_auc"]);
+    EXPECT_TRUE(read_all(path("second")) == read_all(path("whole"))) << "the saved models differ";
+  }
+}
+
+TEST_P(TrainDlrm, goes_on_at_the_last_step_without_a_change) {
+  auto const model = path("model");
+  ASSERT_EQ(run(small() + Words{"--steps", "3", "--save", model}).status, 0);
+  auto const saved = read_all(model);
+  auto const report =
+      report_of(small() + Words{"--steps", "3", "--resume", model, "--save", model});
+  EXPECT_TRUE(report["losses"].empty());
+  EXPECT_TRUE(report["epochs"].empty());
+  EXPECT_TRUE(read_all(model) == saved);
+}
+
+TEST_P(TrainDlrm, a_model_of_another_run_is_refused_by_what_differs) {
+  auto const model = path("model");
+  ASSERT_EQ(run(small() + Words{"--steps", "3", "--save", model}).status, 0);
+  std::vector<std::pair<Words, std::string>> const others = {
+      {{"--batch", "8"}, "was trained with batch = 16, this run has 8"},
+      {{"--precision", "bf16"}, "was trained with precision = fp32, this run has bf16"},
+      {{"--interaction", "dot"}, "was trained with interaction = cross, this run has dot"},
+      {{"--top", "4,1"}, "was trained with top = 8,1, this run has 4,1"},
+      {{"--max-rows", "40"}, "was trained with max_rows = 50, this run has 40"},
+      {{"--optimizer", "sgd"}, "was trained with optimizer = rowwise_adagrad, this run has sgd"},
+      {{"--steps", "2"}, "is at step 3, beyond the 2 that this run is for"},
+  };
+  for (auto const& [other, message] : others) {
+    auto const ended = run(small() + Words{"--resume", model} + other);
+    EXPECT_EQ(ended.status, 1);
+    EXPECT_THAT(ended.err, ::testing::HasSubstr(model + ": " + message));
+  }
+  EXPECT_EQ(run(small() + Words{"--save", path("both"), "--report", path("both")}).status, 2);
 }
 
 TEST_P(TrainDlrm, groups_can_be_chosen_kept_and_given) {

@@ -36,8 +36,14 @@ Ns median(std::vector<Ns>& values) {
 
 /// Whether a call asks for facts about a kernel, for which CUDA loads it.
 bool asks_for_a_kernel(std::string_view name) {
-  constexpr std::string_view kBegins[] = {
-      "cudaFunc", "cuFunc", "cudaOccupancy", "cuOccupancy", "cuKernel", "cuLibraryGet"};
+  constexpr std::string_view kBegins[] = {"cudaFunc",
+                                          "cuFunc",
+                                          "cudaOccupancy",
+                                          "cuOccupancy",
+                                          "cuKernel",
+                                          "cuLibraryGet",
+                                          "cuModuleGetFunction",
+                                          "hipModuleGetFunction"};
   return std::ranges::any_of(kBegins,
                              [&](std::string_view begin) { return name.starts_with(begin); });
 }

@@ -173,9 +173,9 @@ TEST(HostCausesTest, long_calls_that_do_not_launch_are_named) {
     double time;
     Cause cause;
   };
-  for (auto const& [name, time, cause] :
-       {Named{"cudaEventCreateWithFlags", 45, Cause::host_busy},
-        Named{"cudaFuncGetAttributes", 900, Cause::lazy_loading}}) {
+  for (auto const& [name, time, cause] : {Named{"cudaEventCreateWithFlags", 45, Cause::host_busy},
+                                          Named{"cudaFuncGetAttributes", 900, Cause::lazy_loading},
+                                          Named{"cuModuleGetFunction", 900, Cause::lazy_loading}}) {
     HandMade program(1);
     for (int i = 0; i < 20; ++i) {
       double const at = 1'000.0 * i * (time / 900);

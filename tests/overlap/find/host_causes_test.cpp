@@ -190,6 +190,32 @@ TEST(HostCausesTest, long_calls_that_do_not_launch_are_named) {
   }
 }
 
+/// A gap with several calls of one cause: the one that took the most is named, wherever it is.
+TEST(HostCausesTest, the_call_that_took_the_time_is_named) {
+  for (bool const is_first : {true, false}) {
+    HandMade program(1);
+    for (int i = 0; i < 20; ++i) {
+      double const start = 1'000.0 * i;
+      double const middle = start + (is_first ? 900 : 50);
+      program.call(is_first ? CallKind::instantiate : CallKind::other,
+                   start,
+                   middle,
+                   is_first ? "cudaGraphInstantiate" : "cudaStreamEndCapture");
+      program.call(is_first ? CallKind::other : CallKind::instantiate,
+                   middle,
+                   start + 950,
+                   is_first ? "cudaStreamEndCapture" : "cudaGraphInstantiate");
+      program.kernel(0, start + 950, start + 954, start + 1'000);
+    }
+    program.recording.sort();
+    auto const finding = first_finding(find(program.recording), Cause::host_busy);
+    ASSERT_FALSE(finding.evidence.empty());
+    EXPECT_THAT(finding.evidence.front().text, HasSubstr("cudaGraphInstantiate() of 900"));
+    auto const named = program.recording.calls.at(finding.evidence.front().call).name;
+    EXPECT_EQ(program.recording.names[named], "cudaGraphInstantiate");
+  }
+}
+
 /// A program that ends soon after its start: nearly all launches are the first of their kernels.
 TEST(HostCausesTest, first_launches_load_code_also_if_there_are_hardly_any_others) {
   TraceBuilder program;

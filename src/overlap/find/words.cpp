@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/find/words.hpp"
 
+#include "overlap/find/places.hpp"
 #include "overlap/find/tolerances.hpp"
 #include "overlap/recording/occupancy.hpp"
 
@@ -87,26 +88,28 @@ std::string stream_text(Program const& program, Index stream) {
   return name.empty() ? recording.text_of_stream(what) : shortened(name);
 }
 
-/// Returns the innermost range in which a call was made, as " in NAME (SOURCE)"; empty if there is
-/// none.
-std::string range_text(Program const& program, Index call) {
-  auto const& recording = program.recording();
-  auto const& made = program.call(call);
-  auto at = std::ranges::upper_bound(
-      recording.ranges, made.time.begin, {}, [](Range const& range) { return range.time.begin; });
-  constexpr std::ptrdiff_t kMostSteps = 4'096;
-  auto const first = at - std::min(kMostSteps, at - recording.ranges.begin());
-  while (at != first) {
-    --at;
-    if (at->thread == made.thread && at->kind != RangeKind::on_device &&
-        at->time.end >= made.time.end) {
-      auto const source = recording.names[at->source];
-      return fmt::format(" (in range {}{})",
-                         shortened(recording.names[at->name]),
-                         source.empty() ? std::string() : fmt::format(", {}", source));
-    }
+/// Returns a range in which a call was made, as " (in range NAME, SOURCE)"; empty without one.
+std::string range_text(Recording const& recording, Index index) {
+  if (index == kNone) {
+    return {};
   }
-  return {};
+  auto const& range = recording.ranges[index];
+  auto const source = recording.names[range.source];
+  return fmt::format(" (in range {}{})",
+                     shortened(recording.names[range.name]),
+                     source.empty() ? std::string() : fmt::format(", {}", source));
+}
+
+std::string range_text(Program const& program, Index call) {
+  return range_text(program.recording(), innermost_range(program.recording(), call));
+}
+
+/// Returns what the host was in, with the place of the program at which it called that.
+std::string host_text(Program const& program, Index call) {
+  auto const& recording = program.recording();
+  return fmt::format("; the host was in {}{}",
+                     call_text(program, call),
+                     range_text(recording, named_range(recording, call)));
 }
 
 /// Returns where a call was made, as " at 1.234 ms (in range NAME)".
@@ -330,7 +333,7 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
                        range_of_activity(program, charge.held),
                        charge.call == kNone || is_usual_launch(program, cause, charge.call)
                            ? std::string()
-                           : "; the host was in " + call_text(program, charge.call));
+                           : host_text(program, charge.call));
   }
   auto text = fmt::format("{}: ", length);
   if (charge.held == kNone || charge.holder == kNone || charge.held == charge.holder) {
@@ -350,7 +353,7 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
     text += sm_text(program, charge.holder, charge.held);
   }
   if (charge.call != kNone) {
-    text += "; the host was in " + call_text(program, charge.call);
+    text += host_text(program, charge.call);
   }
   if (charge.wait != kNone) {
     auto const& sync = program.recording().syncs[charge.wait];

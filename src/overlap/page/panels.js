@@ -216,6 +216,7 @@ function describeCall(report, row) {
   const fact = (title, ...words) => facts.append(make("dt", {}, title), make("dd", {}, ...words));
   fact("What", `call on ${report.callLaneOf(row).title}`);
   fact("When", `${instant(calls.begin[row])} to ${instant(calls.end[row])}: ${duration(calls.end[row] - calls.begin[row])}`);
+  if (calls.range[row] > 0) fact("In range", text(report.names[calls.range[row]]));
   const issued = report.activities.call.indexOf(row);
   if (issued >= 0) fact("Issued", link({row: issued}, shortName(report.names[report.activities.name[issued]])));
   return facts;

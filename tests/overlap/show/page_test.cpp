@@ -152,6 +152,10 @@ TEST(OverlapPage, a_call_belongs_to_its_innermost_range) {
   EXPECT_EQ(name(0), "step");
   EXPECT_EQ(name(1), "inner");
   EXPECT_EQ(name(4), "step");
+  auto const named = named_ranges_of(recording);
+  EXPECT_EQ(named[1], 0U) << "the annotation around the operation";
+  recording.ranges.erase(recording.ranges.begin());
+  EXPECT_EQ(recording.names[recording.ranges.at(named_ranges_of(recording)[1]).name], "inner");
 }
 
 TEST(OverlapPage, of_too_many_rows_the_longest_and_those_of_evidence_stay) {

@@ -143,6 +143,12 @@ class DataWriter {
         columns_.put(range == kNone ? 0 : names_.number_of(recording_.ranges[range]));
       }
     }
+    columns_.begin("call python");
+    for (auto const& lane : rows_.call_lanes()) {
+      for (auto const index : lane.rows) {
+        columns_.put(names_.number_of(recording_.calls[index].python));
+      }
+    }
   }
 
   void write_ranges() {

@@ -332,6 +332,7 @@ class ReportWriter {
     auto const range = named_range(recording_, call);
     name_member("range", range == kNone ? 0 : recording_.ranges.at(range).name);
     name_member("range_source", range == kNone ? 0 : recording_.ranges.at(range).source);
+    name_member("python", recording_.calls.at(call).python);
   }
 
   void name_member(std::string_view name, NameId text) {

@@ -5,6 +5,7 @@
 #include "overlap/find/find.hpp"
 #include "overlap/read/read.hpp"
 #include "overlap/recording/duration_text.hpp"
+#include "overlap/recording/likeness.hpp"
 #include "overlap/recording/ranks.hpp"
 #include "overlap/show/choices.hpp"
 #include "overlap/show/page.hpp"
@@ -27,6 +28,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -153,8 +155,52 @@ std::vector<Recording> read_with_progress(std::string const& file, bool quiet) {
   return recordings;
 }
 
+/// Refuses a file that is there twice under one name or several.
+void check_files_differ(std::vector<std::string> const& files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      std::error_code error;
+      if (std::filesystem::equivalent(files[j], files[i], error) && !error) {
+        throw cli::UsageError(
+            fmt::format("{} and {} are the same file; several files are the ranks of one program",
+                        files[j],
+                        files[i]));
+      }
+    }
+  }
+}
+
+/// Refuses recordings without ranks of which two are one; if that is not certain, notes it.
+void check_recordings_differ(std::vector<Recording>& recordings) {
+  for (std::size_t i = 0; i < recordings.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      auto& first = recordings[j];
+      auto& second = recordings[i];
+      auto const alike =
+          first.origin == second.origin ? Likeness::different : likeness(first, second);
+      if (alike == Likeness::same_process) {
+        throw cli::UsageError(fmt::format(
+            "{} and {} record the same process from the same time on; several files are the ranks "
+            "of one program (compare two files with --compare)",
+            first.origin,
+            second.origin));
+      }
+      if (alike == Likeness::equal_contents) {
+        auto const note = fmt::format(
+            "{} and {} have the same work and calls: if they are copies of one recording, and not "
+            "two ranks, give one of them",
+            first.origin,
+            second.origin);
+        first.notes.push_back(note);
+        second.notes.push_back(note);
+      }
+    }
+  }
+}
+
 /// Reads files, whose recordings are ranks if there are several.
 std::vector<Recording> read_all(std::vector<std::string> const& files, bool quiet) {
+  check_files_differ(files);
   std::vector<Recording> recordings;
   for (auto const& file : files) {
     auto read_here = read_with_progress(file, quiet);
@@ -163,6 +209,7 @@ std::vector<Recording> read_all(std::vector<std::string> const& files, bool quie
   bool const are_numbered = std::ranges::none_of(
       recordings, [](Recording const& recording) { return recording.rank == kUnknown; });
   if (recordings.size() > 1 && !are_numbered) {
+    check_recordings_differ(recordings);
     for (std::size_t i = 0; i < recordings.size(); ++i) {
       recordings[i].rank = static_cast<int>(i);
       recordings[i].ranks = static_cast<int>(recordings.size());

@@ -81,9 +81,7 @@ void Ledger::gather(CauseSum& sum, Charge const& charge) {
                          charge.time.begin - sum.last.time.end <= sum.last.time.length();
   if (continues) {
     sum.last.time.end = charge.time.end;
-    if (sum.last.call == kNone) {
-      sum.last.call = charge.call;
-    }
+    name_call(sum, charge);
     return;
   }
   if (sum.occurrences > 0) {
@@ -91,6 +89,25 @@ void Ledger::gather(CauseSum& sum, Charge const& charge) {
   }
   ++sum.occurrences;
   sum.last = charge;
+  sum.latest_call = kNone;
+  sum.longest_call = 0;
+  name_call(sum, charge);
+}
+
+/// Names the call of a charge in its occurrence, if no call before took more of it.
+void Ledger::name_call(CauseSum& sum, Charge const& charge) {
+  if (charge.call == kNone) {
+    return;
+  }
+  if (charge.call != sum.latest_call) {
+    sum.latest_call = charge.call;
+    sum.latest_call_time = 0;
+  }
+  sum.latest_call_time += charge.time.length();
+  if (sum.latest_call_time > sum.longest_call) {
+    sum.longest_call = sum.latest_call_time;
+    sum.last.call = charge.call;
+  }
 }
 
 void Ledger::add_at_once(std::size_t count, Ns time) {

@@ -51,9 +51,14 @@ struct CauseSum {
   std::vector<Interval> intervals;  ///< ascending and disjoint
   std::vector<Charge> largest;      ///< at most kMostEvidence occurrences, the largest first
   Charge last;                      ///< the occurrence that the next charge may continue
-  std::vector<Index> calls;         ///< of the host, that were charged; ascending
-  std::vector<Index> held;          ///< activities
-  std::vector<Index> holders;       ///< activities
+  /// The time that the call of `last` took of it, and the call of the latest charge with its time:
+  /// an occurrence names the call that took the most.
+  Ns longest_call = 0;
+  Index latest_call = kNone;
+  Ns latest_call_time = 0;
+  std::vector<Index> calls;    ///< of the host, that were charged; ascending
+  std::vector<Index> held;     ///< activities
+  std::vector<Index> holders;  ///< activities
   std::vector<Index> waits;
   std::uint64_t occurrences = 0;
   Ns idle = 0;
@@ -105,6 +110,7 @@ class Ledger {
 
  private:
   static void gather(CauseSum& sum, Charge const& charge);
+  static void name_call(CauseSum& sum, Charge const& charge);
 
   std::vector<ClassSpan> spans_;
   std::vector<Ns> at_once_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/find/words.hpp"
 
+#include "overlap/find/places.hpp"
 #include "overlap/find/tolerances.hpp"
 #include "overlap/recording/occupancy.hpp"
 
@@ -26,6 +27,18 @@ std::string shortened(std::string_view name) {
     --end;
   }
   return std::string(name.substr(0, end)) + "...";
+}
+
+/// Returns a line of Python, without the begin of a long path: its end has the line.
+std::string shortened_line(std::string_view line) {
+  if (line.size() <= kLongestName) {
+    return std::string(line);
+  }
+  std::size_t begin = line.size() - (kLongestName - 3);
+  while (begin < line.size() && (static_cast<unsigned char>(line[begin]) & 0xC0U) == 0x80U) {
+    ++begin;
+  }
+  return "..." + std::string(line.substr(begin));
 }
 
 /// Returns the loop in which a host asked for something by queries, as "a loop of 12
@@ -87,38 +100,45 @@ std::string stream_text(Program const& program, Index stream) {
   return name.empty() ? recording.text_of_stream(what) : shortened(name);
 }
 
-/// Returns the innermost range in which a call was made, as " in NAME (SOURCE)"; empty if there is
-/// none.
-std::string range_text(Program const& program, Index call) {
-  auto const& recording = program.recording();
-  auto const& made = program.call(call);
-  auto at = std::ranges::upper_bound(
-      recording.ranges, made.time.begin, {}, [](Range const& range) { return range.time.begin; });
-  constexpr std::ptrdiff_t kMostSteps = 4'096;
-  auto const first = at - std::min(kMostSteps, at - recording.ranges.begin());
-  while (at != first) {
-    --at;
-    if (at->thread == made.thread && at->kind != RangeKind::on_device &&
-        at->time.end >= made.time.end) {
-      auto const source = recording.names[at->source];
-      return fmt::format(" (in range {}{})",
-                         shortened(recording.names[at->name]),
-                         source.empty() ? std::string() : fmt::format(", {}", source));
-    }
+/// Returns the place at which a call was made, as " (in range NAME, SOURCE, at train.py(42):
+/// step)"; empty if it is not known. `range` is one around the call.
+std::string place_text(Recording const& recording, Index range, Index call) {
+  std::string text;
+  if (range != kNone) {
+    auto const source = recording.names[recording.ranges[range].source];
+    text = fmt::format("in range {}{}",
+                       shortened(recording.names[recording.ranges[range].name]),
+                       source.empty() ? std::string() : fmt::format(", {}", source));
   }
-  return {};
+  if (auto const python = recording.names[recording.calls[call].python]; !python.empty()) {
+    text += fmt::format("{}at {}", text.empty() ? "" : ", ", shortened_line(python));
+  }
+  return text.empty() ? text : fmt::format(" ({})", text);
+}
+
+std::string place_text(Program const& program, Index call) {
+  auto const& recording = program.recording();
+  return place_text(recording, innermost_range(recording, call), call);
+}
+
+/// Returns what the host was in, with the place of the program at which it called that.
+std::string host_text(Program const& program, Index call) {
+  auto const& recording = program.recording();
+  return fmt::format("; the host was in {}{}",
+                     call_text(program, call),
+                     place_text(recording, named_range(recording, call), call));
 }
 
 /// Returns where a call was made, as " at 1.234 ms (in range NAME)".
 std::string made_text(Program const& program, Index call) {
   return fmt::format(" at {:.3f} ms{}",
                      static_cast<double>(program.call(call).time.begin) / 1e6,
-                     range_text(program, call));
+                     place_text(program, call));
 }
 
-std::string range_of_activity(Program const& program, Index activity) {
+std::string place_of_activity(Program const& program, Index activity) {
   auto const call = activity == kNone ? kNone : program.activity(activity).call;
-  return call == kNone ? std::string() : range_text(program, call);
+  return call == kNone ? std::string() : place_text(program, call);
 }
 
 /// Whether a call only launched work, which the cause says already.
@@ -327,22 +347,22 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
     return fmt::format("{} idle before {}{}{}",
                        length,
                        held,
-                       range_of_activity(program, charge.held),
+                       place_of_activity(program, charge.held),
                        charge.call == kNone || is_usual_launch(program, cause, charge.call)
                            ? std::string()
-                           : "; the host was in " + call_text(program, charge.call));
+                           : host_text(program, charge.call));
   }
   auto text = fmt::format("{}: ", length);
   if (charge.held == kNone || charge.holder == kNone || charge.held == charge.holder) {
     auto const running = charge.holder == kNone ? charge.held : charge.holder;
     text += fmt::format("{}{} ran alone{}",
                         activity_text(program, running),
-                        range_of_activity(program, running),
+                        place_of_activity(program, running),
                         charge.held == kNone ? " until the window ended" : "");
   } else {
     text += fmt::format("{}{} did not run beside {}",
                         held,
-                        range_of_activity(program, charge.held),
+                        place_of_activity(program, charge.held),
                         activity_text(program, charge.holder));
   }
   if (cause == Cause::multiprocessors_full || cause == Cause::priority_cannot_help ||
@@ -350,7 +370,7 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
     text += sm_text(program, charge.holder, charge.held);
   }
   if (charge.call != kNone) {
-    text += "; the host was in " + call_text(program, charge.call);
+    text += host_text(program, charge.call);
   }
   if (charge.wait != kNone) {
     auto const& sync = program.recording().syncs[charge.wait];

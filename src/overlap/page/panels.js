@@ -148,7 +148,8 @@ function boundsOf(report, row) {
     const calls = report.callRows;
     const time = calls.end[call];
     const operation = rows.operation[row] > 0 ? `, in ${report.names[rows.operation[row]]}` : "";
-    bounds.push([time, `Issued by ${report.names[calls.name[call]]} on ${report.callLaneOf(call).title}${operation}, ` +
+    const line = calls.python[call] > 0 ? `, at ${report.names[calls.python[call]]}` : "";
+    bounds.push([time, `Issued by ${report.names[calls.name[call]]} on ${report.callLaneOf(call).title}${operation}${line}, ` +
       `which returned at ${instant(time, 1e3)}, ${duration(rows.begin[row] - time)} ` +
       `${time <= rows.begin[row] ? "before" : "after"} it began.`, {call}]);
   }
@@ -216,6 +217,8 @@ function describeCall(report, row) {
   const fact = (title, ...words) => facts.append(make("dt", {}, title), make("dd", {}, ...words));
   fact("What", `call on ${report.callLaneOf(row).title}`);
   fact("When", `${instant(calls.begin[row])} to ${instant(calls.end[row])}: ${duration(calls.end[row] - calls.begin[row])}`);
+  if (calls.range[row] > 0) fact("In range", text(report.names[calls.range[row]]));
+  if (calls.python[row] > 0) fact("At", text(report.names[calls.python[row]]));
   const issued = report.activities.call.indexOf(row);
   if (issued >= 0) fact("Issued", link({row: issued}, shortName(report.names[report.activities.name[issued]])));
   return facts;

@@ -104,13 +104,35 @@ CallKind kind_of_core(std::string_view core) {
                           "MemHostAlloc",
                           "HostRegister",
                           "MemHostRegister",
-                          "ExtMalloc"}) ||
-      is_one_of(core, {"MemCreate", "MemMap", "MemSetAccess", "MemAddressReserve"})) {
+                          "ExtMalloc",
+                          "MemExport",
+                          "MemImport"}) ||
+      is_one_of(core,
+                {"MemCreate",
+                 "MemMap",
+                 "MemSetAccess",
+                 "MemAddressReserve",
+                 "ArrayCreate",
+                 "Array3DCreate",
+                 "MipmappedArrayCreate",
+                 // Mapping memory of another process or device takes as long as making it.
+                 "IpcOpenMemHandle",
+                 "DeviceEnablePeerAccess",
+                 "CtxEnablePeerAccess"})) {
     return CallKind::allocate;
   }
   if (starts_with_one_of(core,
                          {"Free", "MemFree", "HostFree", "HostUnregister", "MemHostUnregister"}) ||
-      is_one_of(core, {"MemUnmap", "MemRelease", "MemAddressFree", "MemPoolTrimTo"})) {
+      is_one_of(core,
+                {"MemUnmap",
+                 "MemRelease",
+                 "MemAddressFree",
+                 "MemPoolTrimTo",
+                 "ArrayDestroy",
+                 "MipmappedArrayDestroy",
+                 "IpcCloseMemHandle",
+                 "DeviceDisablePeerAccess",
+                 "CtxDisablePeerAccess"})) {
     return CallKind::release;
   }
   return CallKind::other;

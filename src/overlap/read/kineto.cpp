@@ -133,6 +133,13 @@ void KinetoReader::take(TraceEvent const& event) {
                              {event.get(Field::pid, 0), event.get(Field::tid, 0)},
                              builder_.name(event[Text::name])});
       break;
+    case Category::python:
+      frames_.add(*time,
+                  event[Text::name],
+                  event.get(Field::pid, kUnknown),
+                  event.get(Field::tid, kUnknown),
+                  builder_.recording().names);
+      break;
     case Category::other:
       break;
   }
@@ -470,6 +477,7 @@ Recording KinetoReader::finish(TraceFacts const& facts,
   if (!unix_ns && recording.activities.front().time.begin >= year_2001) {
     unix_ns = 0;
   }
+  frames_.name_calls(recording);
   return builder_.finish(unix_ns, part ? std::optional(part->zero) : std::nullopt);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "overlap/read/processes.hpp"
+#include "overlap/read/python_frames.hpp"
 #include "overlap/read/recording_builder.hpp"
 #include "overlap/read/trace_event.hpp"
 
@@ -66,6 +67,7 @@ class KinetoReader {
   [[nodiscard]] std::string dropped_text() const;
 
   RecordingBuilder builder_;
+  PythonFrames frames_;
   Processes::Marks marks_;
   std::map<Row, std::string> row_names_;
   std::map<std::int64_t, std::string> process_names_;

@@ -16,6 +16,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,31 @@ std::string all_of(ByteSource& source) {
       return text;
     }
     text += piece;
+  }
+}
+
+/// Throws std::runtime_error for a file of a compression that is not read, which it names.
+void refuse_other_compression(std::string_view magic, std::string const& file) {
+  using namespace std::string_view_literals;
+  struct Format {
+    std::string_view begin;
+    std::string_view name;
+    std::string_view command;
+  };
+  constexpr Format kFormats[] = {{"\x28\xB5\x2F\xFD"sv, "zstd", "zstd -d"},
+                                 {"\xFD\x37zXZ\x00"sv, "xz", "xz -d"},
+                                 {"\x04\x22\x4D\x18"sv, "lz4", "lz4 -d"},
+                                 {"BZh"sv, "bzip2", "bzip2 -d"},
+                                 {"PK\x03\x04"sv, "zip", "unzip"}};
+  for (auto const& format : kFormats) {
+    if (magic.starts_with(format.begin)) {
+      throw std::runtime_error(
+          fmt::format("{}: is compressed by {}, which cannot be read: unpack it ({}), or compress "
+                      "it by gzip",
+                      file,
+                      format.name,
+                      format.command));
+    }
   }
 }
 
@@ -106,6 +132,7 @@ std::vector<Recording> read_file(std::filesystem::path const& file, ReadOptions 
   if (source.magic().starts_with("SQLite format 3")) {
     return read_nsight(file, options);
   }
+  refuse_other_compression(source.magic(), name);
   if (!source.is_gzipped() && source.magic().find_first_of("{[") == std::string_view::npos) {
     throw std::runtime_error(fmt::format(
         "{}: neither JSON nor gzipped JSON nor SQLite; of Nsight Systems, give the export: nsys "

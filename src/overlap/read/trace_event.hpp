@@ -25,6 +25,7 @@ enum class Category : std::uint8_t {
   fill,
   sync,
   overhead,
+  python,  ///< a function of Python
 };
 
 /// Numbers of an event.

@@ -188,6 +188,7 @@ inline Category category_of(std::string_view name) {
   };
   constexpr Known known[] = {
       {"cpu_op", Category::operation},
+      {"python_function", Category::python},
       {"cuda_runtime", Category::call},
       {"kernel", Category::kernel},
       {"gpu_memcpy", Category::copy},

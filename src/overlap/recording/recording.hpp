@@ -155,6 +155,7 @@ struct Call {
   NameId name = 0;  ///< such as "cudaLaunchKernel", without a version
   Index thread = 0;
   CallKind kind = CallKind::other;
+  NameId python = 0;  ///< the line of Python that made it, as "train.py(42): log_loss", if known
 };
 
 enum class SyncKind : std::uint8_t {

@@ -135,6 +135,20 @@ class DataWriter {
         columns_.put(static_cast<std::uint64_t>(recording_.calls[index].kind));
       }
     }
+    auto const ranges = named_ranges_of(recording_);
+    columns_.begin("call range");
+    for (auto const& lane : rows_.call_lanes()) {
+      for (auto const index : lane.rows) {
+        auto const range = ranges[index];
+        columns_.put(range == kNone ? 0 : names_.number_of(recording_.ranges[range]));
+      }
+    }
+    columns_.begin("call python");
+    for (auto const& lane : rows_.call_lanes()) {
+      for (auto const index : lane.rows) {
+        columns_.put(names_.number_of(recording_.calls[index].python));
+      }
+    }
   }
 
   void write_ranges() {

@@ -60,6 +60,38 @@ std::vector<PageLane> lanes_of(std::vector<Index> const& rows,
   return all;
 }
 
+/// Returns, for each call, the innermost range of its thread in which it began, of those that
+/// `accept` takes.
+template <class Accept>
+std::vector<Index> ranges_around(Recording const& recording, Accept accept) {
+  std::vector<Index> around(recording.calls.size(), kNone);
+  std::vector<std::vector<Index>> open(recording.threads.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < recording.calls.size(); ++i) {
+    auto const& call = recording.calls[i];
+    for (; next < recording.ranges.size() && recording.ranges[next].time.begin <= call.time.begin;
+         ++next) {
+      auto const thread = recording.ranges[next].thread;
+      if (thread != kNone && accept(recording.ranges[next])) {
+        auto& ranges = open.at(thread);
+        auto const begin = recording.ranges[next].time.begin;
+        while (!ranges.empty() && recording.ranges[ranges.back()].time.end <= begin) {
+          ranges.pop_back();
+        }
+        ranges.push_back(static_cast<Index>(next));
+      }
+    }
+    auto& ranges = open.at(call.thread);
+    while (!ranges.empty() && recording.ranges[ranges.back()].time.end <= call.time.begin) {
+      ranges.pop_back();
+    }
+    if (!ranges.empty()) {
+      around[i] = ranges.back();
+    }
+  }
+  return around;
+}
+
 }  // namespace
 
 PageRows::PageRows(Explained const& explained, std::size_t most_rows)
@@ -204,31 +236,17 @@ std::vector<PageStart> starts_of(Explained const& explained) {
 }
 
 std::vector<Index> operations_of(Recording const& recording) {
-  std::vector<Index> operations(recording.calls.size(), kNone);
-  std::vector<std::vector<Index>> open(recording.threads.size());
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < recording.calls.size(); ++i) {
-    auto const& call = recording.calls[i];
-    for (; next < recording.ranges.size() && recording.ranges[next].time.begin <= call.time.begin;
-         ++next) {
-      if (auto const thread = recording.ranges[next].thread; thread != kNone) {
-        auto& ranges = open.at(thread);
-        auto const begin = recording.ranges[next].time.begin;
-        while (!ranges.empty() && recording.ranges[ranges.back()].time.end <= begin) {
-          ranges.pop_back();
-        }
-        ranges.push_back(static_cast<Index>(next));
-      }
-    }
-    auto& ranges = open.at(call.thread);
-    while (!ranges.empty() && recording.ranges[ranges.back()].time.end <= call.time.begin) {
-      ranges.pop_back();
-    }
-    if (!ranges.empty()) {
-      operations[i] = ranges.back();
-    }
+  return ranges_around(recording, [](Range const&) { return true; });
+}
+
+std::vector<Index> named_ranges_of(Recording const& recording) {
+  auto named = ranges_around(recording,
+                             [](Range const& range) { return range.kind != RangeKind::operation; });
+  auto const all = operations_of(recording);
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    named[i] = named[i] == kNone ? all[i] : named[i];
   }
-  return operations;
+  return named;
 }
 
 }  // namespace msstream::overlap

@@ -64,4 +64,8 @@ struct PageStart {
 /// none.
 [[nodiscard]] std::vector<Index> operations_of(Recording const& recording);
 
+/// Returns, for each call, the innermost range of NVTX or of the user of its thread in which it
+/// began, and the innermost operation if there is none; kNone without either.
+[[nodiscard]] std::vector<Index> named_ranges_of(Recording const& recording);
+
 }  // namespace msstream::overlap

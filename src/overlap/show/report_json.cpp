@@ -2,6 +2,7 @@
 #include "overlap/show/report_json.hpp"
 
 #include "base/json_writer.hpp"
+#include "overlap/find/places.hpp"
 #include "overlap/show/figures.hpp"
 #include "overlap/show/work.hpp"
 
@@ -320,9 +321,26 @@ class ReportWriter {
       json_.member("name", recording_.names[call.name]);
       json_.member("thread", recording_.threads.at(call.thread).number);
       interval_members(json_, call.time);
+      write_place(evidence.call);
       json_.end_object();
     }
     json_.end_object();
+  }
+
+  /// Writes where in the program a call was made, as far as it is known.
+  void write_place(Index call) {
+    auto const range = named_range(recording_, call);
+    name_member("range", range == kNone ? 0 : recording_.ranges.at(range).name);
+    name_member("range_source", range == kNone ? 0 : recording_.ranges.at(range).source);
+    name_member("python", recording_.calls.at(call).python);
+  }
+
+  void name_member(std::string_view name, NameId text) {
+    if (text == 0) {
+      null_member(json_, name);
+    } else {
+      json_.member(name, recording_.names[text]);
+    }
   }
 
   void activity_member(std::string_view name, Index index) {

@@ -173,9 +173,9 @@ TEST(HostCausesTest, long_calls_that_do_not_launch_are_named) {
     double time;
     Cause cause;
   };
-  for (auto const& [name, time, cause] :
-       {Named{"cudaEventCreateWithFlags", 45, Cause::host_busy},
-        Named{"cudaFuncGetAttributes", 900, Cause::lazy_loading}}) {
+  for (auto const& [name, time, cause] : {Named{"cudaEventCreateWithFlags", 45, Cause::host_busy},
+                                          Named{"cudaFuncGetAttributes", 900, Cause::lazy_loading},
+                                          Named{"cuModuleGetFunction", 900, Cause::lazy_loading}}) {
     HandMade program(1);
     for (int i = 0; i < 20; ++i) {
       double const at = 1'000.0 * i * (time / 900);
@@ -187,6 +187,32 @@ TEST(HostCausesTest, long_calls_that_do_not_launch_are_named) {
     ASSERT_FALSE(report.findings.empty());
     EXPECT_EQ(report.findings.front().cause, cause) << name;
     EXPECT_NE(report.findings.front().evidence.front().text.find(name), std::string::npos);
+  }
+}
+
+/// A gap with several calls of one cause: the one that took the most is named, wherever it is.
+TEST(HostCausesTest, the_call_that_took_the_time_is_named) {
+  for (bool const is_first : {true, false}) {
+    HandMade program(1);
+    for (int i = 0; i < 20; ++i) {
+      double const start = 1'000.0 * i;
+      double const middle = start + (is_first ? 900 : 50);
+      program.call(is_first ? CallKind::instantiate : CallKind::other,
+                   start,
+                   middle,
+                   is_first ? "cudaGraphInstantiate" : "cudaStreamEndCapture");
+      program.call(is_first ? CallKind::other : CallKind::instantiate,
+                   middle,
+                   start + 950,
+                   is_first ? "cudaStreamEndCapture" : "cudaGraphInstantiate");
+      program.kernel(0, start + 950, start + 954, start + 1'000);
+    }
+    program.recording.sort();
+    auto const finding = first_finding(find(program.recording), Cause::host_busy);
+    ASSERT_FALSE(finding.evidence.empty());
+    EXPECT_THAT(finding.evidence.front().text, HasSubstr("cudaGraphInstantiate() of 900"));
+    auto const named = program.recording.calls.at(finding.evidence.front().call).name;
+    EXPECT_EQ(program.recording.names[named], "cudaGraphInstantiate");
   }
 }
 

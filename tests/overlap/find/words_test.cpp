@@ -63,6 +63,48 @@ TEST(OverlapWords, a_wait_says_where_and_when_its_event_was_recorded) {
   EXPECT_TRUE(text().ends_with(", by a wait at 0.004 ms for an event")) << text();
 }
 
+/// A kernel is launched in the range `forward`; before, the host waits in an operation in the range
+/// `log_loss`, on the line of which the source tells.
+TEST(OverlapWords, the_host_call_has_its_own_place) {
+  HandMade made(1);
+  auto& recording = made.recording;
+  auto const call = made.call(CallKind::synchronize, 10, 100, "cudaStreamSynchronize");
+  auto const held = made.kernel(0, 105, 110, 140);
+  auto const add_range = [&](char const* name, Ns begin, Ns end, RangeKind kind) {
+    recording.ranges.push_back({.time = {begin * 1'000, end * 1'000},
+                                .name = recording.names.id_of(name),
+                                .thread = 0,
+                                .kind = kind});
+  };
+  add_range("log_loss", 0, 102, RangeKind::nvtx);
+  recording.ranges.back().source = recording.names.id_of("train.cu:42");
+  add_range("aten::item", 5, 101, RangeKind::operation);
+  add_range("forward", 103, 150, RangeKind::annotation);
+  Charge charge;
+  charge.time = {10'000, 100'000};
+  charge.held = held;
+  charge.call = call;
+  auto const text = [&](TimeClass kind) {
+    charge.kind = kind;
+    return evidence_text(Program(recording), Cause::host_synchronization, charge);
+  };
+  EXPECT_EQ(text(TimeClass::idle),
+            "90.0 µs idle before kernel 0 on stream 0 (in range forward); the host was in "
+            "cudaStreamSynchronize() of 90.0 µs (in range log_loss, train.cu:42)");
+  EXPECT_TRUE(text(TimeClass::lost).ends_with("(in range log_loss, train.cu:42)"));
+  recording.ranges.erase(recording.ranges.begin());
+  EXPECT_TRUE(text(TimeClass::idle).ends_with("of 90.0 µs (in range aten::item)"));
+  recording.calls[call].python = recording.names.id_of("train.py(42): log_loss");
+  EXPECT_TRUE(text(TimeClass::idle)
+                  .ends_with("of 90.0 µs (in range aten::item, at train.py(42): log_loss)"));
+  recording.ranges.clear();
+  recording.calls[call].python =
+      recording.names.id_of("/" + std::string(100, 'a') + "/train.py(42): log_loss");
+  EXPECT_TRUE(text(TimeClass::idle)
+                  .ends_with("(at ..." + std::string(46, 'a') + "/train.py(42): log_loss)"))
+      << text(TimeClass::idle);
+}
+
 TEST(OverlapWords, an_unknown_cause_says_what_to_record) {
   HandMade made;
   made.kernel(0, 0, 10, 40);

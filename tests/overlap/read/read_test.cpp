@@ -4,6 +4,9 @@
 #include <msstream/step/step_trace.hpp>
 #include <msstream/trace/timeline.hpp>
 
+#include <string>
+#include <tuple>
+
 namespace msstream::overlap {
 namespace {
 
@@ -77,6 +80,21 @@ TEST_F(ReadFileTest, refusals_name_the_file_and_the_problem) {
   EXPECT_THAT(refusal(write(R"({"a": 1})")), HasSubstr("without the list \"traceEvents\""));
   EXPECT_THAT(refusal(write(trace_of(""))), HasSubstr("no work of a device"));
   EXPECT_THAT(refusal(write(std::string(100'000, '['))), HasSubstr("nested too deeply"));
+}
+
+TEST_F(ReadFileTest, refusals_name_other_compressions) {
+  using namespace std::string_literals;
+  for (auto const& [begin, name, command] : {std::tuple("\x28\xB5\x2F\xFD"s, "zstd", "zstd -d"),
+                                             std::tuple("\xFD\x37zXZ\x00"s, "xz", "xz -d"),
+                                             std::tuple("\x04\x22\x4D\x18"s, "lz4", "lz4 -d"),
+                                             std::tuple("BZh91AY"s, "bzip2", "bzip2 -d"),
+                                             std::tuple("PK\x03\x04"s, "zip", "unzip")}) {
+    // A brace, which begins JSON, may be anywhere in packed bytes.
+    auto const text = refusal(write(begin + "{ packed bytes", name));
+    EXPECT_THAT(text, HasSubstr("is compressed by "s + name));
+    EXPECT_THAT(text, HasSubstr("("s + command + ")"));
+    EXPECT_THAT(text, HasSubstr(path(name)));
+  }
 }
 
 TEST_F(ReadFileTest, progress_ends_with_the_size_of_the_file) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -152,6 +153,22 @@ TEST(OverlapPage, a_call_belongs_to_its_innermost_range) {
   EXPECT_EQ(name(0), "step");
   EXPECT_EQ(name(1), "inner");
   EXPECT_EQ(name(4), "step");
+  auto const named = named_ranges_of(recording);
+  EXPECT_EQ(named[1], 0U) << "the annotation around the operation";
+  recording.ranges.erase(recording.ranges.begin());
+  EXPECT_EQ(recording.names[recording.ranges.at(named_ranges_of(recording)[1]).name], "inner");
+}
+
+TEST(OverlapPage, a_line_of_python_is_in_the_page) {
+  Example example;
+  auto const has_line = [&] {
+    auto const names =
+        nlohmann::json::parse(page_data(example.explained(), {}).description)["names"];
+    return std::find(names.begin(), names.end(), "train.py(42): step") != names.end();
+  };
+  EXPECT_FALSE(has_line());
+  example.recording.calls[4].python = example.recording.names.id_of("train.py(42): step");
+  EXPECT_TRUE(has_line());
 }
 
 TEST(OverlapPage, of_too_many_rows_the_longest_and_those_of_evidence_stay) {

@@ -47,6 +47,24 @@ TEST(OverlapJson, reports_obey_the_schema) {
   EXPECT_THAT(wrong_in(json_text(example.all())), ::testing::IsEmpty());
 }
 
+TEST(OverlapJson, the_call_of_evidence_has_its_place) {
+  Example example;
+  auto const call = [&] {
+    auto const report = json::parse(json_text(example.all()));
+    EXPECT_THAT(wrong_in(report.dump()), ::testing::IsEmpty());
+    return report["reports"][0]["findings"][0]["evidence"][0]["call"];
+  };
+  EXPECT_EQ(call()["range"], "step");
+  EXPECT_EQ(call()["range_source"], nullptr);
+  EXPECT_EQ(call()["python"], nullptr);
+  example.recording.calls[4].python = example.recording.names.id_of("train.py(42): step");
+  EXPECT_EQ(call()["python"], "train.py(42): step");
+  example.recording.ranges[1].source = example.recording.names.id_of("train.cu:42");
+  EXPECT_EQ(call()["range_source"], "train.cu:42");
+  example.recording.ranges.pop_back();
+  EXPECT_EQ(call()["range"], nullptr);
+}
+
 TEST(OverlapJson, reports_of_the_first_version_obey_the_schema) {
   auto report = json::parse(json_text(Example().all()));
   for (auto const* added : {"together", "recording_cost", "work_done", "replay"}) {
@@ -54,6 +72,9 @@ TEST(OverlapJson, reports_of_the_first_version_obey_the_schema) {
   }
   for (auto const* added : {"work", "copies", "by_stream"}) {
     report["reports"][0]["devices"][0].erase(added);
+  }
+  for (auto const* added : {"range", "range_source", "python"}) {
+    report["reports"][0]["findings"][0]["evidence"][0]["call"].erase(added);
   }
   EXPECT_THAT(wrong_in(report.dump()), ::testing::IsEmpty());
 }

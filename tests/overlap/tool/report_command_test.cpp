@@ -221,6 +221,51 @@ TEST_F(OverlapTool, several_files_are_ranks) {
   EXPECT_THAT(one.out, HasSubstr("rank 1 of 2"));
 }
 
+TEST_F(OverlapTool, one_file_is_not_two_ranks) {
+  auto const link = path("link.json");
+  fs::create_symlink(slow_, link);
+  for (auto const& again : {slow_, link}) {
+    expect_refusal({slow_, again}, fmt::format("{} and {} are the same file", slow_, again));
+  }
+  EXPECT_EQ(run({"--compare", slow_, slow_}).status, 0);
+}
+
+/// A copy of a file that tells no rank: the Unix time and the process show that it is one.
+TEST_F(OverlapTool, a_copy_of_a_recording_is_not_another_rank) {
+  auto const trace = [](std::string_view begin, int gap_us) {
+    auto text = trace_with_gaps(gap_us);
+    return text.replace(0, text.find("\"traceEvents\""), begin);
+  };
+  constexpr auto kTimed = "{\"baseTimeNanoseconds\": 1800000000000000000, ";
+  auto const timed = write("timed.json", trace(kTimed, 500));
+  auto const copy = write("copy.json", trace(kTimed, 500));
+  expect_refusal({timed, copy},
+                 fmt::format("{} and {} record the same process from the same", timed, copy));
+  auto const later =
+      write("later.json", trace("{\"baseTimeNanoseconds\": 1800000000000000001, ", 500));
+  auto const plain = write("plain.json", trace("{", 500));
+  auto const equal = write("equal.json", trace("{", 500));
+  auto const other = write("other.json", trace("{", 40));
+  struct Pair {
+    std::string first;
+    std::string second;
+    bool is_noted;
+  };
+  for (auto const& [first, second, is_noted] :
+       {Pair{plain, equal, true}, Pair{plain, other, false}, Pair{timed, later, true}}) {
+    auto const ended = run({first, second, "--json", "-"});
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    auto const reports = nlohmann::json::parse(ended.out)["reports"];
+    ASSERT_EQ(reports.size(), 2U);
+    for (auto const& report : reports) {
+      EXPECT_EQ(report["notes"].dump().find(first + " and " + second + " have the same work") !=
+                    std::string::npos,
+                is_noted)
+          << report["notes"];
+    }
+  }
+}
+
 TEST_F(OverlapTool, ranks_wait_for_each_other_also_in_a_window) {
   // Each step has a collective that ends together on both ranks; the first rank begins it 2 ms
   // early. The second file counts its times from another moment.

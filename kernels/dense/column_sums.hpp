@@ -26,9 +26,6 @@ struct ColumnSums {
 /// The most rows that column_sums() adds in one pass. With no more, it does not use the workspace.
 inline constexpr std::int64_t kRowsOfOnePass = 512;
 
-/// The most rows that column_sums() adds in one pass. With no more, it does not use the workspace.
-inline constexpr std::int64_t kRowsOfOnePass = 512;
-
 /// Computes the weighted column sums of one matrix or of several layers. The order of the additions
 /// depends only on the sizes and on the size of the stream's workspace, which holds the partial
 /// sums of a tall matrix. Requires at least one row. Capture-safe.

@@ -15,10 +15,10 @@
 namespace msstream {
 
 struct CrossNetworkOptions {
-  std::int64_t layers = 3;
-  std::int64_t rank = 512;  ///< columns of a layer's inner product
-  Initializer weight = init::xavier_uniform();
-  Initializer bias = init::zeros();
+  std::int64_t layers = 3;                      ///< with 0, the output is the input
+  std::int64_t rank = 512;                      ///< columns of a layer's inner product
+  Initializer weight = init::xavier_uniform();  ///< of `down` and `up`, each by its own shape
+  Initializer bias = init::zeros();             ///< of the biases of all layers
 };
 
 /// The low-rank cross network of DCN-v2 (Wang et al., DCN V2, 2021): ops::cross_network() with its

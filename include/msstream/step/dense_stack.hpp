@@ -48,8 +48,8 @@ struct StackRows {
 struct DenseStackOptions {
   LayerActivation activation = ops::Activation::relu;  ///< of every layer but the last
   LayerActivation last = ops::Activation::none;        ///< of the last layer
-  Initializer weight = init::xavier_uniform();
-  Initializer bias = init::zeros();
+  Initializer weight = init::xavier_uniform();         ///< of the weights of all layers
+  Initializer bias = init::zeros();                    ///< of the biases of all layers
   /// Whether every layer but the last has a batch norm in front of its activation.
   bool batch_norm = false;
   /// The probability of dropping an element behind the activation of every layer but the last.

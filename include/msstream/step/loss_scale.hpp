@@ -49,8 +49,11 @@ class LossScale<detail::AnyRuntime> {
             LossScaleOptions const& options,
             std::source_location issued_at);
 
+  /// Returns the factor of the scale after enough steps without an overflow.
   [[nodiscard]] float growth() const noexcept { return options_.growth; }
+  /// Returns the factor of the scale after an overflow.
   [[nodiscard]] float backoff() const noexcept { return options_.backoff; }
+  /// Returns the number of steps without an overflow after which the scale grows.
   [[nodiscard]] std::int64_t interval() const noexcept { return options_.interval; }
   /// Returns the scale and the number of steps since it last changed: float32 [2].
   [[nodiscard]] detail::Floats const& state() const noexcept { return state_; }

@@ -107,8 +107,8 @@ void run() {
   std::atomic<bool> may_write = false;
   {
     ms::StreamScope<Host> const writing(pool[0]);
-    ms::issue("write", ms::writes(in_flight), [&](ms::HostStream stream) {
-      stream.run([&] { may_write.wait(false); });
+    ms::issue("write", ms::writes(in_flight), [&](ms::HostStream on) {
+      on.run([&] { may_write.wait(false); });
     });
   }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "training/training_data.hpp"
+
 #include <msstream/data/loader.hpp>
 
 #include <cstdint>
@@ -22,5 +24,21 @@ struct EpochPlan {
     return loader.epochs * batches_per_epoch();
   }
 };
+
+/// Returns the plan of a program's batches of training rows, which are shuffled in whole epochs.
+/// With LastBatch::dropped, all batches have one size, so that a captured step fits them all.
+template <class Options>
+[[nodiscard]] EpochPlan plan_of(Options const& options,
+                                TrainingData const& data,
+                                data::LastBatch last_batch) {
+  return {.rows = data.training_rows,
+          .loader = {.batch_size = options.batch,
+                     .epochs = options.epochs,
+                     .shuffle_rows = data::kWholeEpoch,
+                     .seed = options.seed,
+                     .last_batch = last_batch,
+                     .threads = options.reader_threads,
+                     .transforms = data.transforms}};
+}
 
 }  // namespace msstream::training

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <exception>
 #include <stdexcept>
+#include <utility>
 
 namespace msstream::training {
 
@@ -241,17 +242,27 @@ std::string ranks_text(RankOptions const& chosen) {
                                          chosen.are_processes() ? "processes" : "threads");
 }
 
-void on_ranks(RankOptions const& chosen, std::function<void(comm::World const&)> const& function) {
+nlohmann::ordered_json on_ranks(
+    RankOptions const& chosen,
+    std::function<nlohmann::ordered_json(comm::World const&)> const& train) {
+  nlohmann::ordered_json report;
+  auto const train_one = [&](comm::World const& world) {
+    auto own = train(world);
+    if (world.rank() == 0) {
+      report = std::move(own);
+    }
+  };
   if (chosen.are_processes() || chosen.ranks == 1) {
-    function(chosen.process);
-    return;
+    train_one(chosen.process);
+    return report;
   }
   try {
-    comm::run_as_threads(chosen.ranks, function);
+    comm::run_as_threads(chosen.ranks, train_one);
   } catch (comm::PeerLost const& lost) {
     std::rethrow_if_nested(lost);
     throw;
   }
+  return report;
 }
 
 }  // namespace msstream::training

@@ -78,8 +78,11 @@ void require_equal_options(RankOptions const& chosen, nlohmann::ordered_json con
 /// one rank.
 [[nodiscard]] std::string ranks_text(RankOptions const& chosen);
 
-/// Calls `function(world)` on each rank of this process: on one, or on threads. If a rank throws,
-/// the others end, and its exception is thrown.
-void on_ranks(RankOptions const& chosen, std::function<void(comm::World const&)> const& function);
+/// Calls `train(world)` on each rank of this process: on one, or on threads. Returns the report of
+/// rank 0, or null if this is a process of another rank. If a rank throws, the others end, and its
+/// exception is thrown.
+[[nodiscard]] nlohmann::ordered_json on_ranks(
+    RankOptions const& chosen,
+    std::function<nlohmann::ordered_json(comm::World const&)> const& train);
 
 }  // namespace msstream::training

@@ -158,11 +158,18 @@ class Ranks {
     return communicator_ ? metrics::of_all_ranks(*communicator_, own, own.scores.count()) : own;
   }
 
-  /// Blocks the host until all ranks have called it.
-  void wait_for_all() const {
-    if (communicator_) {
-      comm::barrier(*communicator_);
-      communicator_->synchronize();
+  /// Calls `function()` on one rank after the other, for what ranks that are threads share. All
+  /// ranks call it. Blocks the host until the last one is done.
+  template <class Function>
+  void in_turn(Function&& function) const {
+    for (int rank = 0; rank < world_.size(); ++rank) {
+      if (rank == world_.rank()) {
+        function();
+      }
+      if (communicator_) {
+        comm::barrier(*communicator_);
+        communicator_->synchronize();
+      }
     }
   }
 

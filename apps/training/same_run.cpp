@@ -41,4 +41,12 @@ data::LoaderPosition position_in_same_run(std::string const& path,
   return data::LoaderPosition::parse(text("position"));
 }
 
+void require_step_within(std::string const& path, std::int64_t step, std::int64_t last_step) {
+  require(step <= last_step,
+          "{}: is at step {}, beyond the {} that this run is for; raise --epochs or --steps",
+          path,
+          step,
+          last_step);
+}
+
 }  // namespace msstream::training

@@ -22,4 +22,8 @@ namespace msstream::training {
                                                         std::string_view program,
                                                         checkpoint::Metadata const& expected);
 
+/// Throws std::invalid_argument if the checkpoint `path` is of a step beyond the last one of this
+/// run.
+void require_step_within(std::string const& path, std::int64_t step, std::int64_t last_step);
+
 }  // namespace msstream::training

@@ -9,7 +9,6 @@
 #include "training/ranks.hpp"
 #include "training/step_run.hpp"
 
-#include <msstream/base/detail/require.hpp>
 #include <msstream/data/device_loader.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/report/text.hpp>
@@ -25,19 +24,6 @@
 #include <utility>
 
 namespace train_dlrm {
-
-/// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
-inline ms::training::EpochPlan plan_of(DlrmOptions const& options,
-                                       ms::training::TrainingData const& data) {
-  return {.rows = data.training_rows,
-          .loader = {.batch_size = options.batch,
-                     .epochs = options.epochs,
-                     .shuffle_rows = ms::data::kWholeEpoch,
-                     .seed = options.seed,
-                     .last_batch = ms::data::LastBatch::dropped,
-                     .threads = options.reader_threads,
-                     .transforms = data.transforms}};
-}
 
 /// Returns the columns of a batch as views, with the rows of DeviceBatch::shape_rows().
 template <ms::Runtime R>
@@ -60,7 +46,7 @@ class DlrmTraining {
                ms::comm::World const& world)
       : options_(options),
         data_(data),
-        plan_(plan_of(options, data)),
+        plan_(ms::training::plan_of(options, data, ms::data::LastBatch::dropped)),
         run_(options,
              last_step(),
              Build{options},
@@ -124,18 +110,9 @@ class DlrmTraining {
   /// Loads the checkpoint to resume from. The ranks do it in turn, since those that are threads
   /// share the transforms that it loads.
   void resume() {
-    for (int rank = 0; rank < ranks_.world().size(); ++rank) {
-      if (rank == ranks_.world().rank()) {
-        plan_.loader.start = load_checkpoint(options_, data_, training_);
-      }
-      ranks_.wait_for_all();
-    }
+    ranks_.in_turn([&] { plan_.loader.start = load_checkpoint(options_, data_, training_); });
     auto const step = plan_.loader.start->batches;
-    ms::require(step <= last_step(),
-                "{}: is at step {}, beyond the {} that this run is for; raise --epochs or --steps",
-                options_.resume,
-                step,
-                last_step());
+    ms::training::require_step_within(options_.resume, step, last_step());
     run_.start_at(step);
   }
 

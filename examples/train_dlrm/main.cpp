@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include <iostream>
-#include <utility>
 
 namespace train_dlrm {
 namespace {
@@ -42,12 +41,8 @@ void run(cli::Arguments const& arguments) {
                              training::placement_text(options),
                              training::ranks_text(options));
   }
-  nlohmann::ordered_json report;
-  training::on_ranks(options, [&](ms::comm::World const& world) {
-    auto own = train(options.of_rank(world.rank()), data, world);
-    if (world.rank() == 0) {
-      report = std::move(own);
-    }
+  auto const report = training::on_ranks(options, [&](ms::comm::World const& world) {
+    return train(options.of_rank(world.rank()), data, world);
   });
   training::conclude(options, report);
 }

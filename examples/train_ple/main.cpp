@@ -9,7 +9,6 @@
 
 #include <iostream>
 #include <optional>
-#include <utility>
 
 namespace train_ple {
 namespace {
@@ -47,12 +46,8 @@ void run(cli::Arguments const& arguments) {
   }
   auto const parts = training::table_parts(
       table_specs(shape_of(options, data), data.columns.hotness), options, options, options.quiet);
-  nlohmann::ordered_json report;
-  training::on_ranks(options, [&](ms::comm::World const& world) {
-    auto own = train(options.of_rank(world.rank()), data, world, parts);
-    if (world.rank() == 0) {
-      report = std::move(own);
-    }
+  auto const report = training::on_ranks(options, [&](ms::comm::World const& world) {
+    return train(options.of_rank(world.rank()), data, world, parts);
   });
   training::conclude(options, report);
 }

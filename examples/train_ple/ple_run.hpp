@@ -29,19 +29,6 @@
 
 namespace train_ple {
 
-/// Returns the plan of the batches, which all have one size, so that a captured step fits them all.
-inline ms::training::EpochPlan plan_of(PleOptions const& options,
-                                       ms::training::TrainingData const& data) {
-  return {.rows = data.training_rows,
-          .loader = {.batch_size = options.batch,
-                     .epochs = options.epochs,
-                     .shuffle_rows = ms::data::kWholeEpoch,
-                     .seed = options.seed,
-                     .last_batch = ms::data::LastBatch::dropped,
-                     .threads = options.reader_threads,
-                     .transforms = data.transforms}};
-}
-
 /// Returns a full batch on the device, of the first training rows.
 template <ms::Runtime R>
 DeviceBatch<R> first_batch(ms::Device<R> const& device,
@@ -63,7 +50,7 @@ class PleTraining {
               std::optional<ms::training::TableParts> const& parts)
       : options_(options),
         data_(data),
-        plan_(plan_of(options, data_)),
+        plan_(ms::training::plan_of(options, data_, ms::data::LastBatch::dropped)),
         run_(options,
              last_step(),
              Build{options, data_, world, parts},

@@ -13,7 +13,6 @@
 
 #include <iostream>
 #include <optional>
-#include <utility>
 
 namespace train_wdl {
 namespace {
@@ -52,12 +51,8 @@ void run(ms::cli::Arguments const& arguments) {
   }
   auto const parts = ms::training::table_parts(
       table_specs(shape_of(options, data)), options, options, options.quiet);
-  nlohmann::ordered_json report;
-  ms::training::on_ranks(options, [&](ms::comm::World const& world) {
-    auto own = train(options.of_rank(world.rank()), data, world, parts);
-    if (world.rank() == 0) {
-      report = std::move(own);
-    }
+  auto const report = ms::training::on_ranks(options, [&](ms::comm::World const& world) {
+    return train(options.of_rank(world.rank()), data, world, parts);
   });
   if (!options.report.empty()) {
     ms::cli::attempt_output("--report", [&] { ms::cli::write_report(options.report, report); });

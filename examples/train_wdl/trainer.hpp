@@ -10,10 +10,10 @@
 #include "training/dashboard_feed.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
+#include "training/same_run.hpp"
 #include "training/table_parts.hpp"
 #include "wide_deep.hpp"
 
-#include <msstream/base/detail/require.hpp>
 #include <msstream/data/device_loader.hpp>
 #include <msstream/memory/device.hpp>
 #include <msstream/overlap/report.hpp>
@@ -73,25 +73,14 @@ class Trainer {
     if (model_.in_parts()) {
       model_.in_parts()->tables().add_to(optimizer_);
     }
-    plan_ = {.rows = data_.training_rows,
-             .loader = {.batch_size = options.batch,
-                        .epochs = options.epochs,
-                        .shuffle_rows = ms::data::kWholeEpoch,
-                        .seed = options.seed,
-                        .threads = options.reader_threads,
-                        .transforms = data_.transforms}};
+    plan_ = ms::training::plan_of(options, data_, ms::data::LastBatch::partial);
   }
 
   nlohmann::ordered_json run() {
     if (!options_.resume.empty()) {
       plan_.loader.start = resume();
       step_ = plan_.loader.start->batches;
-      ms::require(
-          step_ <= last_step(),
-          "{}: is at step {}, beyond the {} that this run is for; raise --epochs or --steps",
-          options_.resume,
-          step_,
-          last_step());
+      ms::training::require_step_within(options_.resume, step_, last_step());
     }
     first_step_ = step_;
     feed_.note_steps_before(first_step_);
@@ -149,12 +138,8 @@ class Trainer {
       return load_checkpoint(options_, data_, model_, optimizer_, ranks_.world());
     }
     ms::data::LoaderPosition position;
-    for (int rank = 0; rank < ranks_.world().size(); ++rank) {
-      if (rank == ranks_.world().rank()) {
-        position = load_checkpoint(options_, data_, model_, optimizer_, ranks_.world());
-      }
-      ranks_.wait_for_all();
-    }
+    ranks_.in_turn(
+        [&] { position = load_checkpoint(options_, data_, model_, optimizer_, ranks_.world()); });
     return position;
   }
 

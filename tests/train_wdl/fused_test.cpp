@@ -47,7 +47,7 @@ TEST_P(TrainWdlFused, learns_what_branches_learn_in_any_way_of_issuing) {
   }
 }
 
-/// What it is for: the host launches too slowly for the many small operations of branches.
+/// Fused tables are for hosts that launch the many small operations of branches too slowly.
 TEST_P(TrainWdlFused, a_step_has_a_fifth_of_the_operations) {
   auto const operations = [&](std::string const& tables) {
     auto const arguments = small() + Words{"--steps", "13", "--tables", tables};

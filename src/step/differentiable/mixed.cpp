@@ -124,6 +124,9 @@ struct CastWeights {
                                        std::int64_t inputs,
                                        DType dtype,
                                        std::source_location issued_at) {
+  if (dtype == DType::float32) {
+    return {weight.any(), bias.any()};
+  }
   auto const own = cast(std::vector{weight.any(), bias.any()}, dtype, issued_at);
   if (inputs == weight.shape()[0]) {
     return {own[0], own[1]};
@@ -253,24 +256,22 @@ AnyTensor cross_network(AnyTape* tape,
   }
   auto layers = cross_network(input, weights, issued_at);
   auto output = layers.back().output;
-  {
-    tape->note_input(input);
-    for (auto const& each : weights) {
-      tape->note_inputs(each.down, each.up, each.bias);
-    }
-    tape->record_any(
-        "cross_network",
-        output,
-        [input, weights, layers = std::move(layers), issued_at](AnyTape& playing,
-                                                                AnyTensor const& gradient) {
-          auto gradients = cross_network_gradient(input, layers, gradient, issued_at);
-          playing.add_gradient(input, std::move(gradients.input), issued_at);
-          for (auto i = weights.size(); i-- > 0;) {
-            add_gradients(playing, weights[i], gradients.layers[i], issued_at);
-          }
-        },
-        issued_at);
+  tape->note_input(input);
+  for (auto const& each : weights) {
+    tape->note_inputs(each.down, each.up, each.bias);
   }
+  tape->record_any(
+      "cross_network",
+      output,
+      [input, weights, layers = std::move(layers), issued_at](AnyTape& playing,
+                                                              AnyTensor const& gradient) {
+        auto gradients = cross_network_gradient(input, layers, gradient, issued_at);
+        playing.add_gradient(input, std::move(gradients.input), issued_at);
+        for (auto i = weights.size(); i-- > 0;) {
+          add_gradients(playing, weights[i], gradients.layers[i], issued_at);
+        }
+      },
+      issued_at);
   return output;
 }
 

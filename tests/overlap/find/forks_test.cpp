@@ -100,7 +100,8 @@ bool finds_false_dependency(Report const& report) {
   });
 }
 
-/// Who needed all of the main stream before the branch would not wait for both.
+/// The host joins both streams at once. A host that needed all of the main stream before the branch
+/// would join the branch alone, so that the branch was forked later than it had to be.
 TEST(ForksTest, a_branch_was_forked_late_if_the_host_waits_for_both_streams) {
   for (auto const join : {HostJoin::streams, HostJoin::events}) {
     auto const report = find(joined_by_host(false, join, false));

@@ -379,7 +379,7 @@ TYPED_TEST(TrainedTablesTest, each_optimizer_moves_its_tables_of_a_lookup) {
   tape.backward(ops::sum(
       tape,
       ops::embedding_lookup(tape, tables, ops::TableBags<TypeParam>{.ids = ids, .batch = 2})));
-  // What comes next in the memory of the ids changes no gradient.
+  // Other ids in the same memory, written after the backward, must not change the gradients.
   copy(ids, this->put(Integers{1, 1, 1, 1, 0, 0, 1, 1}));
   this->device().start_spans();
   fast.step(tape);

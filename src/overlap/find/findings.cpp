@@ -68,8 +68,7 @@ std::vector<Ns> work_of_streams(Program const& program, Index device, Interval w
   for (auto const stream : program.streams_of(device)) {
     Ns sum = 0;
     for (auto const i : program.of_stream(stream)) {
-      auto const& time = program.activity(i).time;
-      sum += std::max<Ns>(0, std::min(time.end, window.end) - std::max(time.begin, window.begin));
+      sum += clipped(program.activity(i).time, window).length();
     }
     if (sum > 0) {
       work.push_back(sum);

@@ -19,6 +19,13 @@ struct HostState {
   Index call = kNone;  ///< kNone between calls
 };
 
+/// Returns the cause of time that an overhead took.
+[[nodiscard]] constexpr Cause cause_of(OverheadKind kind) noexcept {
+  return kind == OverheadKind::recording       ? Cause::recording_overhead
+         : kind == OverheadKind::queue_is_full ? Cause::queue_is_full
+                                               : Cause::lazy_loading;
+}
+
 /// A call in which the host could not issue work, such as a synchronisation.
 struct Blocking {
   Interval time;

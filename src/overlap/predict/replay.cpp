@@ -142,7 +142,7 @@ Interval Replay::time_of(Index call) const {
     auto const* const loop = host_.last_blocking(made.thread, time.begin + 1);
     time.end = loop == nullptr ? time.end : std::max(time.end, loop->time.end);
   }
-  return {std::clamp(time.begin, start_, window_.end), std::clamp(time.end, start_, window_.end)};
+  return clipped(time, {start_, window_.end});
 }
 
 /// Orders the activities of each device by their ends.

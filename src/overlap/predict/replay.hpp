@@ -157,9 +157,7 @@ class Replay {
   [[nodiscard]] Interval time_of(Index call) const;
   /// The part of an activity in the window; without length for the one that follows the window.
   [[nodiscard]] Interval time_in_window(Index activity) const {
-    auto const& time = program_.activity(activity).time;
-    return {std::clamp(time.begin, window_.begin, window_.end),
-            std::clamp(time.end, window_.begin, window_.end)};
+    return clipped(program_.activity(activity).time, window_);
   }
   /// Whether an activity ran when the window began.
   [[nodiscard]] bool runs_at_begin(Index activity) const {

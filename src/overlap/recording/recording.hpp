@@ -3,6 +3,7 @@
 
 #include "overlap/recording/names.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -32,6 +33,12 @@ struct Interval {
   [[nodiscard]] Ns length() const noexcept { return end - begin; }
   friend bool operator==(Interval const&, Interval const&) = default;
 };
+
+/// Returns the part of a time in a window: without length, at the nearest edge, if there is none.
+[[nodiscard]] inline Interval clipped(Interval const& time, Interval const& window) noexcept {
+  return {std::clamp(time.begin, window.begin, window.end),
+          std::clamp(time.end, window.begin, window.end)};
+}
 
 /// Returns whether a time has a part in a window. One without length counts at both edges, and is
 /// in each of two windows that meet there.

@@ -182,6 +182,19 @@ std::string pool_advice() {
          "cudaMemPoolAttrReleaseThreshold).";
 }
 
+std::string graph_launch_advice() {
+  return "Most of these launches are those of graphs already: let each do more, with larger "
+         "batches "
+         "or several steps in one graph, and upload a graph before its first launch "
+         "(cudaGraphUpload()).";
+}
+
+std::string idle_advice() {
+  return " If the program waits for requests or input meanwhile, nothing is slow: the device has "
+         "too "
+         "little to do, and more load fills it.";
+}
+
 std::string record_text(Missing missing, Recording const& recording) {
   auto const& source = recording.source;
   if (source == kHostSource) {

@@ -51,6 +51,14 @@ Finding finding_of(
   if (cause == Cause::driver_allocation && grows_pool) {
     finding.advice += pool_advice();
   }
+  auto const graphs = std::ranges::count_if(
+      sum.calls, [&](Index call) { return program.call(call).kind == CallKind::graph_launch; });
+  if (cause == Cause::launch_bound && 2 * static_cast<std::size_t>(graphs) > sum.calls.size()) {
+    finding.advice = graph_launch_advice();
+  }
+  if (cause == Cause::host_busy && 2 * sum.idle > window.length()) {
+    finding.advice += idle_advice();
+  }
   for (auto const& charge : sum.largest) {
     auto const is_same = charge.held == charge.holder;
     finding.evidence.push_back({.text = evidence_text(program, cause, charge),
@@ -60,6 +68,18 @@ Finding finding_of(
                                 .call = charge.call});
   }
   return finding;
+}
+
+/// Whether most of a device's work in the window is copies.
+bool is_mostly_copies(Program const& program, Index device, Interval window) {
+  Ns copies = 0;
+  Ns all = 0;
+  for (auto const i : program.of_device(device)) {
+    auto const length = clipped(program.activity(i).time, window).length();
+    all += length;
+    copies += program.activity(i).kind == ActivityKind::copy ? length : 0;
+  }
+  return 2 * copies > all;
 }
 
 /// Returns the sum of the lengths of each stream's activities in the window.
@@ -207,14 +227,19 @@ std::string verdict(Program const& program,
     at_once += ledger.at_once()[count];
   }
   std::string state;
-  auto const first = std::ranges::find_if(
-      findings, [&](Finding const& finding) { return finding.device == device; });
+  bool const is_busy = static_cast<double>(busy) >= kBusy * static_cast<double>(window.length());
+  // A chain of work on a busy device is no fault.
+  auto const first = std::ranges::find_if(findings, [&](Finding const& finding) {
+    return finding.device == device && !(is_busy && finding.cause == Cause::true_dependency);
+  });
   if (first != findings.end()) {
     state = fmt::format(", {}", text_of(first->cause).id);
-  } else if (static_cast<double>(busy) >= kBusy * static_cast<double>(window.length())) {
-    state = ", busy";
+  } else if (is_busy) {
+    state = is_mostly_copies(program, device, window) ? ", busy with copies" : ", busy";
   }
-  auto const streams = one ? std::string("one stream") : fmt::format("{} streams", work.size());
+  auto const streams = !one               ? fmt::format("{} streams", work.size())
+                       : work.size() == 1 ? std::string("one stream")
+                                          : fmt::format("one main stream of {}", work.size());
   auto const share =
       one ? std::string()
           : fmt::format(", {} with two or more activities", share_text(at_once, window.length()));

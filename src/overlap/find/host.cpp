@@ -153,7 +153,7 @@ void Host::find_driver_calls() {
 /// Returns the call of another thread that kept a call waiting, which is harmless otherwise: it had
 /// begun before, took most of the time, and the call returned after it. kNone if there is none.
 Index Host::held_up_by(Index call, Cause cause) const {
-  auto const& [time, name, thread, kind, python] = program_.call(call);
+  auto const& [time, name, thread, kind, code] = program_.call(call);
   bool const is_launch = kind == CallKind::launch || kind == CallKind::graph_launch;
   bool const issues = is_launch || kind == CallKind::copy || kind == CallKind::fill;
   if (!issues || (cause != Cause::launch_bound && !is_launch) ||

@@ -4,6 +4,7 @@
 #include "overlap/find/places.hpp"
 #include "overlap/find/tolerances.hpp"
 #include "overlap/recording/occupancy.hpp"
+#include "overlap/recording/python_line.hpp"
 
 #include <fmt/format.h>
 
@@ -110,8 +111,10 @@ std::string place_text(Recording const& recording, Index range, Index call) {
                        shortened(recording.names[recording.ranges[range].name]),
                        source.empty() ? std::string() : fmt::format(", {}", source));
   }
-  if (auto const python = recording.names[recording.calls[call].python]; !python.empty()) {
-    text += fmt::format("{}at {}", text.empty() ? "" : ", ", shortened_line(python));
+  if (auto const code = recording.names[recording.calls[call].code]; !code.empty()) {
+    text += fmt::format("{}at {}",
+                        text.empty() ? "" : ", ",
+                        file_of_python_line(code) ? shortened_line(code) : shortened(code));
   }
   return text.empty() ? text : fmt::format(" ({})", text);
 }

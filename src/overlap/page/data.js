@@ -50,7 +50,7 @@ class ReportData {
     this.callRows.name = this.read("call name", this.callRows.begin.length, Uint32Array);
     this.callRows.kind = this.read("call kind", this.callRows.begin.length, Uint8Array);
     this.callRows.range = this.read("call range", this.callRows.begin.length, Uint32Array);
-    this.callRows.python = this.read("call python", this.callRows.begin.length, Uint32Array);
+    this.callRows.code = this.read("call code", this.callRows.begin.length, Uint32Array);
     this.rangeRows = this.readTimes(this.rangeLanes, "range begin", "range length");
     this.rangeRows.name = this.read("range name", this.rangeRows.begin.length, Uint32Array);
     this.readArrows();

@@ -148,7 +148,7 @@ function boundsOf(report, row) {
     const calls = report.callRows;
     const time = calls.end[call];
     const operation = rows.operation[row] > 0 ? `, in ${report.names[rows.operation[row]]}` : "";
-    const line = calls.python[call] > 0 ? `, at ${report.names[calls.python[call]]}` : "";
+    const line = calls.code[call] > 0 ? `, at ${report.names[calls.code[call]]}` : "";
     bounds.push([time, `Issued by ${report.names[calls.name[call]]} on ${report.callLaneOf(call).title}${operation}${line}, ` +
       `which returned at ${instant(time, 1e3)}, ${duration(rows.begin[row] - time)} ` +
       `${time <= rows.begin[row] ? "before" : "after"} it began.`, {call}]);
@@ -218,7 +218,7 @@ function describeCall(report, row) {
   fact("What", `call on ${report.callLaneOf(row).title}`);
   fact("When", `${instant(calls.begin[row])} to ${instant(calls.end[row])}: ${duration(calls.end[row] - calls.begin[row])}`);
   if (calls.range[row] > 0) fact("In range", text(report.names[calls.range[row]]));
-  if (calls.python[row] > 0) fact("At", text(report.names[calls.python[row]]));
+  if (calls.code[row] > 0) fact("At", text(report.names[calls.code[row]]));
   const issued = report.activities.call.indexOf(row);
   if (issued >= 0) fact("Issued", link({row: issued}, shortName(report.names[report.activities.name[issued]])));
   return facts;

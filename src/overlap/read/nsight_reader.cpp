@@ -19,6 +19,7 @@ constexpr std::string_view kCopies = "CUPTI_ACTIVITY_KIND_MEMCPY";
 constexpr std::string_view kFills = "CUPTI_ACTIVITY_KIND_MEMSET";
 constexpr std::string_view kGraphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
 constexpr std::string_view kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
+constexpr std::string_view kChains = "CUDA_CALLCHAINS";
 constexpr std::string_view kSyncs = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 constexpr std::string_view kEvents = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
 constexpr std::string_view kOverheads = "CUPTI_ACTIVITY_KIND_OVERHEAD";
@@ -75,6 +76,7 @@ NsightReader::NsightReader(std::filesystem::path const& file,
                            kSyncs,
                            kEvents,
                            kOverheads,
+                           kChains,
                            std::string_view("NVTX_EVENTS"),
                            std::string_view("StringIds")}) {
     all_rows_ += progress_ ? database_.most_rows(table) : 0;
@@ -105,6 +107,7 @@ std::vector<Recording> NsightReader::read() {
                     without_time_ == 0 ? "" : "; ",
                     without_time_ == 0 ? "" : fmt::format("{}", fmt::join(notes, "; "))));
   }
+  read_call_chains();
   read_calls();
   read_event_records();
   read_syncs();
@@ -186,21 +189,36 @@ void NsightReader::read_strings() {
   });
 }
 
-void NsightReader::read_calls() {
-  enum : std::size_t { start, end, tid, correlation, name };
+void NsightReader::read_call_chains() {
+  enum : std::size_t { chain, depth, symbol, module, unresolved };
   read_rows(
-      kCalls, {"start", "end", "globalTid", "correlationId", "nameId"}, [this](Row const& row) {
-        if (!is_in_range(row.number(start), row.number(end))) {
-          ++without_time_;
-          return;
+      kChains, {"id", "stackDepth", "symbol", "module", "unresolved"}, [this](Row const& row) {
+        if (row.number(chain) && row.number(unresolved, 0) == 0) {
+          chains_.add(*row.number(chain),
+                      row.number(depth, 0),
+                      string(row.number(symbol)),
+                      string(row.number(module)));
         }
-        auto const thread = row.number(tid, 0);
-        auto& owner = process(key_of_thread(thread));
-        owner.builder.add_call({*row.number(start), *row.number(end)},
-                               string(row.number(name)),
-                               thread_of(owner, thread),
-                               row.number(correlation, 0));
       });
+}
+
+void NsightReader::read_calls() {
+  enum : std::size_t { start, end, tid, correlation, name, chain };
+  read_rows(kCalls,
+            {"start", "end", "globalTid", "correlationId", "nameId", "callchainId"},
+            [this](Row const& row) {
+              if (!is_in_range(row.number(start), row.number(end))) {
+                ++without_time_;
+                return;
+              }
+              auto const thread = row.number(tid, 0);
+              auto& owner = process(key_of_thread(thread));
+              owner.builder.add_call({*row.number(start), *row.number(end)},
+                                     string(row.number(name)),
+                                     thread_of(owner, thread),
+                                     row.number(correlation, 0),
+                                     chains_.function_of(row.number(chain, kUnknown)));
+            });
 }
 
 void NsightReader::read_event_records() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "overlap/read/call_chains.hpp"
 #include "overlap/read/recording_builder.hpp"
 #include "overlap/read/sqlite_database.hpp"
 #include "overlap/read/work_names.hpp"
@@ -48,6 +49,7 @@ class NsightReader {
   void check_columns() const;
   [[nodiscard]] std::string schema_text() const;
   void read_strings();
+  void read_call_chains();
   /// Reads a table of work: `take` gets each row, whose columns follow those that all such tables
   /// have, and an activity in which these are filled in.
   void read_work(std::string_view table,
@@ -94,6 +96,7 @@ class NsightReader {
   std::string schema_;
   bool has_processes_ = true;  ///< whether work tells its process
   std::unordered_map<std::int64_t, std::string> strings_;
+  CallChains chains_;  ///< with texts of strings_
   std::map<ProcessKey, Process> processes_;
   std::uint64_t without_time_ = 0;
 };

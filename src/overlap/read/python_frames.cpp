@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/read/python_frames.hpp"
 
+#include "overlap/recording/python_line.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
@@ -8,19 +10,10 @@
 namespace msstream::overlap {
 
 bool has_line(std::string_view name, bool& is_of_torch) {
-  // "file(line): function"
-  auto const end = name.find("): ");
-  if (end == std::string_view::npos) {
-    return false;
-  }
-  auto const begin =
-      end == 0 ? std::string_view::npos : name.find_last_not_of("0123456789", end - 1);
-  if (begin == std::string_view::npos || begin == 0 || begin + 1 >= end || name[begin] != '(') {
-    return false;
-  }
-  auto const file = name.substr(0, begin);
-  is_of_torch = file.starts_with("torch/") || file.find("/torch/") != std::string_view::npos;
-  return true;
+  auto const file = file_of_python_line(name);
+  is_of_torch =
+      file && (file->starts_with("torch/") || file->find("/torch/") != std::string_view::npos);
+  return file.has_value();
 }
 
 void PythonFrames::add(
@@ -78,7 +71,7 @@ void PythonFrames::name_calls(Recording& recording) {
       close(begin);
       if (!open.empty()) {
         auto const& inner = open.back();
-        recording.calls[call].python = inner.outside_torch != 0 ? inner.outside_torch : inner.name;
+        recording.calls[call].code = inner.outside_torch != 0 ? inner.outside_torch : inner.name;
       }
     }
   }

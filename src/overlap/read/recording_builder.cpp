@@ -78,7 +78,8 @@ void RecordingBuilder::add(Activity const& activity, Correlation correlation) {
 void RecordingBuilder::add_call(Interval time,
                                 std::string_view name,
                                 Index thread,
-                                Correlation correlation) {
+                                Correlation correlation,
+                                std::string_view code) {
   if (!accept(time)) {
     return;
   }
@@ -94,7 +95,8 @@ void RecordingBuilder::add_call(Interval time,
                 .first;
   }
   auto const& named = found->second;
-  recording_.calls.push_back({time, named.name, thread, named.kind});
+  auto const made_by = code.empty() ? NameId{0} : this->name(code);
+  recording_.calls.push_back({time, named.name, thread, named.kind, made_by});
   call_facts_.push_back({correlation, named.is_driver, named.sync});
 }
 

@@ -46,7 +46,12 @@ class RecordingBuilder {
   [[nodiscard]] Index find_stream(int device, std::int64_t number) const;
 
   void add(Activity const& activity, Correlation correlation);
-  void add_call(Interval time, std::string_view name, Index thread, Correlation correlation);
+  /// Takes a call; `code` is the function that made it, empty if that is not known.
+  void add_call(Interval time,
+                std::string_view name,
+                Index thread,
+                Correlation correlation,
+                std::string_view code = {});
   void add(Sync const& sync, Correlation correlation, std::optional<RecordedEvent> const& recorded);
   void add(RecordedEvent const& recorded) { records_.push_back(recorded); }
   void add(Overhead const& overhead);

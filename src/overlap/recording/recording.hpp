@@ -162,7 +162,9 @@ struct Call {
   NameId name = 0;  ///< such as "cudaLaunchKernel", without a version
   Index thread = 0;
   CallKind kind = CallKind::other;
-  NameId python = 0;  ///< the line of Python that made it, as "train.py(42): log_loss", if known
+  /// What made it, if known: a line of Python, as "train.py(42): log_loss", or a function of the
+  /// program, as "Trainer::step() in train".
+  NameId code = 0;
 };
 
 enum class SyncKind : std::uint8_t {

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/show/figures.hpp"
 
+#include "overlap/find/tolerances.hpp"
+
+#include <msstream/report/text.hpp>
+
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <queue>
 #include <utility>
@@ -57,10 +64,11 @@ class Sweep {
       sum_of_streams_ -= activity.stream;
     }
   }
-  void count(Activity const& activity) {
+  void count(Activity const& activity, Interval time) {
     ++activities_[bit_of(work_kind_of(activity))];
     if (activity.kind == ActivityKind::copy) {
       ++activities_[bit_of(activity.direction)];
+      add_bytes(activity, time);
     }
     ++streams_[activity.stream].activities;
   }
@@ -81,7 +89,8 @@ class Sweep {
     for (std::size_t i = 0; i < kDirectionBits; ++i) {
       auto const direction = static_cast<CopyDirection>(i);
       if (activities_[bit_of(direction)] > 0) {
-        figures.copies.push_back({direction, time_of(bit_of(direction), bit_of(WorkKind::copies))});
+        figures.copies.push_back(
+            {direction, time_of(bit_of(direction), bit_of(WorkKind::copies)), bytes_[i]});
       }
     }
     for (Index i = 0; i < streams_.size(); ++i) {
@@ -94,6 +103,18 @@ class Sweep {
   }
 
  private:
+  /// Adds the bytes that a copy moves in a part of its time.
+  void add_bytes(Activity const& copy, Interval part) {
+    auto& sum = bytes_[static_cast<std::size_t>(copy.direction)];
+    if (copy.bytes == kUnknown || sum == kUnknown) {
+      sum = kUnknown;
+      return;
+    }
+    auto const length = copy.time.length();
+    auto const share =
+        length > 0 ? static_cast<double>(part.length()) / static_cast<double>(length) : 1.0;
+    sum += std::llround(static_cast<double>(copy.bytes) * share);
+  }
   void change(Activity const& activity, int by) {
     change(bit_of(work_kind_of(activity)), by);
     if (activity.kind == ActivityKind::copy) {
@@ -123,6 +144,7 @@ class Sweep {
 
   std::array<int, kWorkKinds + kDirectionBits> running_{};
   std::array<std::size_t, kWorkKinds + kDirectionBits> activities_{};
+  std::array<std::int64_t, kDirectionBits> bytes_{};
   std::vector<int> running_on_;
   std::vector<StreamTime> streams_;
   std::array<Ns, kSets> times_{};
@@ -160,7 +182,7 @@ Figures figures_of(Recording const& recording, Interval window, Index device) {
     if (!is_in(activity.time, window) || recording.streams[activity.stream].device != device) {
       continue;
     }
-    sweep.count(activity);
+    sweep.count(activity, time);
     if (time.end <= time.begin) {
       continue;
     }
@@ -174,6 +196,21 @@ Figures figures_of(Recording const& recording, Interval window, Index device) {
   }
   end_until(window.end);
   return sweep.figures();
+}
+
+std::string copies_text(CopyTime const& copies) {
+  auto const few = tolerance::kSmallCopyBytes * static_cast<std::int64_t>(copies.time.activities);
+  if (copies.bytes == kUnknown || copies.bytes < few || copies.time.busy == 0) {
+    return std::string(id_of(copies.direction));
+  }
+  // Bytes per ns are GB/s.
+  auto const rate = static_cast<double>(copies.bytes) / static_cast<double>(copies.time.busy);
+  return fmt::format("{} at {} GB/s",
+                     id_of(copies.direction),
+                     report::fixed(rate,
+                                   rate < 10    ? 2
+                                   : rate < 100 ? 1
+                                                : 0));
 }
 
 std::string_view id_of(WorkKind kind) noexcept {

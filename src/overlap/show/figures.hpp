@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct WorkTime {
 struct CopyTime {
   CopyDirection direction = CopyDirection::unknown;
   WorkTime time;
+  std::int64_t bytes = 0;  ///< moved in the window; kUnknown if those of a copy are
 };
 
 /// The time of one stream; it idles in the rest of the window.
@@ -57,6 +59,10 @@ struct Figures {
 
 /// Returns the figures of a device in a window of a recording, which must be sorted.
 [[nodiscard]] Figures figures_of(Recording const& recording, Interval window, Index device);
+
+/// Returns a direction of copies with the rate while any of them runs, such as "h2d at 23.1 GB/s";
+/// without the rate if the bytes are unknown, or so few for a copy that its start takes the time.
+[[nodiscard]] std::string copies_text(CopyTime const& copies);
 
 /// Returns the kind's name in JSON, and in texts: "kernels", "fills", "collectives", "copies".
 [[nodiscard]] std::string_view id_of(WorkKind kind) noexcept;

@@ -143,10 +143,10 @@ class DataWriter {
         columns_.put(range == kNone ? 0 : names_.number_of(recording_.ranges[range]));
       }
     }
-    columns_.begin("call python");
+    columns_.begin("call code");
     for (auto const& lane : rows_.call_lanes()) {
       for (auto const index : lane.rows) {
-        columns_.put(names_.number_of(recording_.calls[index].python));
+        columns_.put(names_.number_of(recording_.calls[index].code));
       }
     }
   }
@@ -298,8 +298,8 @@ class DataWriter {
     json_.end_array();
     json_.key("copies");
     json_.begin_array();
-    for (auto const& [direction, time] : figures.copies) {
-      row(id_of(direction), time);
+    for (auto const& copies : figures.copies) {
+      row(copies_text(copies), copies.time);
     }
     json_.end_array();
     json_.key("streams");

@@ -329,7 +329,7 @@ class ReportPicture {
       name_lane(lane.title);
       Row row(*this, top_of_box());
       for (auto const index : lane.items) {
-        auto const& [time, name, thread, kind, python] = recording_.calls[index];
+        auto const& [time, name, thread, kind, code] = recording_.calls[index];
         row.add(x_of(time.begin), x_of(time.end), colour_of(kind), recording_.names[name]);
       }
       y_ += kLane - 15;

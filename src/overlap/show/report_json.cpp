@@ -3,6 +3,7 @@
 
 #include "base/json_writer.hpp"
 #include "overlap/find/places.hpp"
+#include "overlap/recording/python_line.hpp"
 #include "overlap/show/figures.hpp"
 #include "overlap/show/work.hpp"
 
@@ -142,10 +143,15 @@ class ReportWriter {
     json_.end_array();
     json_.key("copies");
     json_.begin_array(Layout::lines);
-    for (auto const& [direction, time] : figures.copies) {
+    for (auto const& [direction, time, bytes] : figures.copies) {
       json_.begin_object();
       json_.member("direction", id_of(direction));
       members(time);
+      if (bytes == kUnknown) {
+        null_member(json_, "bytes");
+      } else {
+        json_.member("bytes", bytes);
+      }
       json_.end_object();
     }
     json_.end_array();
@@ -332,7 +338,10 @@ class ReportWriter {
     auto const range = named_range(recording_, call);
     name_member("range", range == kNone ? 0 : recording_.ranges.at(range).name);
     name_member("range_source", range == kNone ? 0 : recording_.ranges.at(range).source);
-    name_member("python", recording_.calls.at(call).python);
+    auto const code = recording_.calls.at(call).code;
+    bool const is_python = file_of_python_line(recording_.names[code]).has_value();
+    name_member("python", is_python ? code : 0);
+    name_member("function", is_python ? 0 : code);
   }
 
   void name_member(std::string_view name, NameId text) {

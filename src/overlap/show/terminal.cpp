@@ -225,15 +225,15 @@ class TerminalReport {
       bool const has_one_direction = kind == WorkKind::copies && figures.copies.size() == 1;
       auto label = std::string(id_of(kind));
       if (has_one_direction) {
-        label += fmt::format(" {}", id_of(figures.copies.front().direction));
+        label += fmt::format(" {}", copies_text(figures.copies.front()));
       }
       if (figures.of(kind).activities > 0) {
         rows.emplace_back(std::move(label), figures.of(kind));
       }
     }
     if (figures.copies.size() > 1) {
-      for (auto const& [direction, time] : figures.copies) {
-        rows.emplace_back(fmt::format("  {}", id_of(direction)), time);
+      for (auto const& copies : figures.copies) {
+        rows.emplace_back(fmt::format("  {}", copies_text(copies)), copies.time);
       }
     }
     if (rows.size() < 2) {

@@ -195,6 +195,29 @@ TEST(FindTest, says_nothing_of_a_stream_that_is_busy) {
   EXPECT_NE(report.verdict.find("one stream, busy"), std::string::npos) << report.verdict;
 }
 
+TEST(FindTest, the_verdict_of_a_busy_device_says_if_copies_take_the_time) {
+  HandMade program(2);
+  program.kernel(1, 0, 4, 8);
+  for (int i = 0; i < 50; ++i) {
+    program.copy(0, CopyDirection::h2d, 1 + 3.0 * i, 10 + 101.0 * i, 110 + 101.0 * i);
+  }
+  auto const report = report_of(program);
+  EXPECT_EQ(report.verdict, "one main stream of 2, busy with copies: 99% busy");
+}
+
+/// Two streams in turn, each of which needs the other one's result: on a busy device no fault.
+TEST(FindTest, the_verdict_of_a_busy_device_names_no_chain_of_work) {
+  HandMade program(2);
+  for (int i = 0; i < 40; ++i) {
+    program.wait(i % 2, 1 - i % 2, 5.0 * i, 5.0 * i + 1);
+    program.kernel(i % 2, 5.0 * i + 2, 10 + 101.0 * i, 110 + 101.0 * i);
+  }
+  auto const report = report_of(program);
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::true_dependency);
+  EXPECT_TRUE(report.verdict.starts_with("2 streams, busy: 99% busy")) << report.verdict;
+}
+
 TEST(FindTest, short_kernels_are_bound_by_their_launches) {
   HandMade program(1);
   for (int i = 0; i < 50; ++i) {

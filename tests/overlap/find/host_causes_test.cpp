@@ -153,17 +153,22 @@ TEST(HostCausesTest, graphs_that_are_shorter_than_their_launch_are_launch_bound)
   auto const finding = first_finding(find(program.recording), Cause::launch_bound);
   EXPECT_GT(finding.lost, 99 * 4 * us);
   EXPECT_LT(finding.prediction->after, 100 * 11 * us);
+  EXPECT_THAT(finding.advice, HasSubstr("those of graphs already"));
 }
 
-/// The host works for 300 us before each launch, and a kernel takes 200 us.
+/// The host works for 300 us before each launch. If the device idles most of the time, the host may
+/// as well wait for something to do.
 TEST(HostCausesTest, a_host_that_works_before_each_launch_is_busy) {
-  TraceBuilder program;
-  auto const stream = program.stream();
-  for (int i = 0; i < 50; ++i) {
-    program.thread().busy(300 * us).launch(stream, {.duration = 200 * us});
+  for (Ns const length : {200 * us, 100 * us}) {
+    TraceBuilder program;
+    auto const stream = program.stream();
+    for (int i = 0; i < 50; ++i) {
+      program.thread().busy(300 * us).launch(stream, {.duration = length});
+    }
+    auto const finding = first_finding(find(program.run()), Cause::host_busy);
+    EXPECT_NEAR(finding.prediction->after, 50 * length, 500 * us);
+    EXPECT_EQ(finding.advice.find("more load") != std::string::npos, length == 100 * us);
   }
-  auto const finding = first_finding(find(program.run()), Cause::host_busy);
-  EXPECT_NEAR(finding.prediction->after, 50 * 200 * us, 500 * us);
 }
 
 /// Before each kernel, the host makes a call that takes long.

@@ -94,15 +94,17 @@ TEST(OverlapWords, the_host_call_has_its_own_place) {
   EXPECT_TRUE(text(TimeClass::lost).ends_with("(in range log_loss, train.cu:42)"));
   recording.ranges.erase(recording.ranges.begin());
   EXPECT_TRUE(text(TimeClass::idle).ends_with("of 90.0 µs (in range aten::item)"));
-  recording.calls[call].python = recording.names.id_of("train.py(42): log_loss");
+  recording.calls[call].code = recording.names.id_of("train.py(42): log_loss");
   EXPECT_TRUE(text(TimeClass::idle)
                   .ends_with("of 90.0 µs (in range aten::item, at train.py(42): log_loss)"));
   recording.ranges.clear();
-  recording.calls[call].python =
+  recording.calls[call].code =
       recording.names.id_of("/" + std::string(100, 'a') + "/train.py(42): log_loss");
   EXPECT_TRUE(text(TimeClass::idle)
                   .ends_with("(at ..." + std::string(46, 'a') + "/train.py(42): log_loss)"))
       << text(TimeClass::idle);
+  recording.calls[call].code = recording.names.id_of("Trainer::step() in train");
+  EXPECT_TRUE(text(TimeClass::idle).ends_with("of 90.0 µs (at Trainer::step() in train)"));
 }
 
 TEST(OverlapWords, an_unknown_cause_says_what_to_record) {

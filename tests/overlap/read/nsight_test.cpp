@@ -140,6 +140,32 @@ TEST_F(NsightTest, waits_are_joined_by_event_sync_id) {
   EXPECT_EQ(recording.program, "trainer");
 }
 
+TEST_F(NsightTest, calls_name_the_innermost_function_of_the_program_in_their_stack) {
+  auto const recordings = read(database(std::string(kHead) + kWork + R"(
+    ALTER TABLE CUPTI_ACTIVITY_KIND_RUNTIME ADD COLUMN callchainId INTEGER;
+    UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET callchainId = 1 WHERE correlationId = 11;
+    UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET callchainId = 2 WHERE correlationId = 8;
+    UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET callchainId = 9 WHERE correlationId = 9;
+    INSERT INTO StringIds VALUES (20, 'cudaLaunchKernel'), (21, '/usr/lib/libcudart.so.13'), (22, 'Trainer::step()'),
+      (23, '/home/user/bin/train'), (24, 'main'), (25, 'at::add(at::Tensor)'), (26, '/opt/torch/lib/libtorch_cpu.so'),
+      (27, '0x7f12');
+    CREATE TABLE CUDA_CALLCHAINS (id INTEGER, symbol INTEGER, module INTEGER, unresolved INTEGER, originalIP INTEGER,
+      stackDepth INTEGER);
+    INSERT INTO CUDA_CALLCHAINS VALUES (1, 24, 23, NULL, 0, 4), (1, 22, 23, NULL, 0, 3), (1, 27, 23, 1, 0, 2),
+      (1, 25, 26, NULL, 0, 1), (1, 20, 21, NULL, 0, 0), (2, 25, 26, NULL, 0, 1), (2, 20, 21, NULL, 0, 0);
+  )"));
+  ASSERT_EQ(recordings.size(), 2U);
+  auto const& recording = recordings[0];
+  std::vector<std::string> functions;
+  for (auto const& call : recording.calls) {
+    functions.emplace_back(recording.names[call.code]);
+  }
+  // By their begins: a record and a wait of events, and the launch.
+  EXPECT_THAT(functions,
+              ::testing::ElementsAre(
+                  "at::add(at::Tensor) in libtorch_cpu.so", "", "Trainer::step() in train"));
+}
+
 TEST_F(NsightTest, missing_columns_are_noted) {
   auto const recordings = read(database(std::string(kHead) + R"(
     CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER);

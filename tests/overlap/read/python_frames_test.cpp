@@ -64,7 +64,7 @@ TEST_F(PythonFramesTest, a_call_has_the_innermost_function_outside_of_torch) {
   auto const line_of = [&](std::string_view name) {
     for (auto const& made : recording.calls) {
       if (recording.names[made.name] == name) {
-        return recording.names[made.python];
+        return recording.names[made.code];
       }
     }
     return std::string_view("no such call");
@@ -86,8 +86,8 @@ TEST_F(PythonFramesTest, functions_that_begin_together_are_nested_by_their_lengt
       read_one(trace_of((frame("inner.py(2): inner", 0, 10) + frame("outer.py(1): outer", 0, 20) +
                          call("cudaLaunchKernel", 0, 1) + call("cudaFree", 10, 1) + kernel(0, 2))
                             .substr(1)));
-  EXPECT_EQ(recording.names[recording.calls.at(0).python], "inner.py(2): inner");
-  EXPECT_EQ(recording.names[recording.calls.at(1).python], "outer.py(1): outer");
+  EXPECT_EQ(recording.names[recording.calls.at(0).code], "inner.py(2): inner");
+  EXPECT_EQ(recording.names[recording.calls.at(1).code], "outer.py(1): outer");
 }
 
 TEST_F(PythonFramesTest, evidence_names_the_lines_of_the_calls) {

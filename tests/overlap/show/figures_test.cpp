@@ -108,6 +108,28 @@ TEST(OverlapFigures, the_window_cuts_activities) {
   EXPECT_EQ(figures.streams[0].alone, 30);
 }
 
+TEST(OverlapFigures, copies_have_the_rate_of_their_bytes_while_any_runs) {
+  auto first = copy_at(0, 10'000, 0, CopyDirection::h2d);
+  auto second = copy_at(5'000, 15'000, 1, CopyDirection::h2d);
+  first.bytes = 200'000;
+  second.bytes = 400'000;
+  auto recording = four_streams({first, second});
+  auto const copies = figures_of(recording, {0, 20'000}, 0).copies;
+  ASSERT_EQ(copies.size(), 1U);
+  EXPECT_EQ(copies[0].bytes, 600'000);
+  EXPECT_EQ(copies_text(copies[0]), "h2d at 40.0 GB/s");
+  // Half of the first one and a quarter of the second one.
+  auto const part = figures_of(recording, {2'500, 7'500}, 0).copies;
+  EXPECT_EQ(part.at(0).bytes, 200'000);
+  recording.activities[0].bytes = 20'000;
+  recording.activities[1].bytes = 20'000;
+  EXPECT_EQ(copies_text(figures_of(recording, {0, 20'000}, 0).copies.at(0)), "h2d");
+  recording.activities[1].bytes = kUnknown;
+  auto const unknown = figures_of(recording, {0, 20'000}, 0).copies;
+  EXPECT_EQ(unknown.at(0).bytes, kUnknown);
+  EXPECT_EQ(copies_text(unknown[0]), "h2d");
+}
+
 TEST(OverlapFigures, they_are_those_of_a_count_of_each_ns) {
   constexpr Ns kEnd = 200;
   auto const seed = std::random_device()();

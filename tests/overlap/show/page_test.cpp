@@ -167,7 +167,7 @@ TEST(OverlapPage, a_line_of_python_is_in_the_page) {
     return std::find(names.begin(), names.end(), "train.py(42): step") != names.end();
   };
   EXPECT_FALSE(has_line());
-  example.recording.calls[4].python = example.recording.names.id_of("train.py(42): step");
+  example.recording.calls[4].code = example.recording.names.id_of("train.py(42): step");
   EXPECT_TRUE(has_line());
 }
 

@@ -229,8 +229,8 @@ def try_page(browser, page, pictures):
             browser.value("select({call: report.callRows.range.findIndex((range) => range > 0)})")
             expect(browser.value("document.getElementById('details').textContent.includes('In range')"),
                    "a selected call does not say in which range it was made")
-        if browser.value("report.callRows.python.some((line) => line > 0)"):
-            browser.value("select({call: report.callRows.python.findIndex((line) => line > 0)})")
+        if browser.value("report.callRows.code.some((line) => line > 0)"):
+            browser.value("select({call: report.callRows.code.findIndex((line) => line > 0)})")
             expect(browser.value("/At.*[(][0-9]+[)]: /.test(document.getElementById('details').textContent)"),
                    "a selected call does not say at which line it was made")
         browser.value("select({call: 0})")

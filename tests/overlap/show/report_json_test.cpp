@@ -57,8 +57,12 @@ TEST(OverlapJson, the_call_of_evidence_has_its_place) {
   EXPECT_EQ(call()["range"], "step");
   EXPECT_EQ(call()["range_source"], nullptr);
   EXPECT_EQ(call()["python"], nullptr);
-  example.recording.calls[4].python = example.recording.names.id_of("train.py(42): step");
+  example.recording.calls[4].code = example.recording.names.id_of("train.py(42): step");
   EXPECT_EQ(call()["python"], "train.py(42): step");
+  EXPECT_EQ(call()["function"], nullptr);
+  example.recording.calls[4].code = example.recording.names.id_of("Trainer::step() in train");
+  EXPECT_EQ(call()["python"], nullptr);
+  EXPECT_EQ(call()["function"], "Trainer::step() in train");
   example.recording.ranges[1].source = example.recording.names.id_of("train.cu:42");
   EXPECT_EQ(call()["range_source"], "train.cu:42");
   example.recording.ranges.pop_back();
@@ -73,7 +77,7 @@ TEST(OverlapJson, reports_of_the_first_version_obey_the_schema) {
   for (auto const* added : {"work", "copies", "by_stream"}) {
     report["reports"][0]["devices"][0].erase(added);
   }
-  for (auto const* added : {"range", "range_source", "python"}) {
+  for (auto const* added : {"range", "range_source", "python", "function"}) {
     report["reports"][0]["findings"][0]["evidence"][0]["call"].erase(added);
   }
   EXPECT_THAT(wrong_in(report.dump()), ::testing::IsEmpty());

@@ -8,7 +8,7 @@
 
 namespace msstream::overlap {
 
-/// Whose a function in a call stack is, the most telling first.
+/// The owner of a function in a call stack, the most telling first.
 enum class CodeOwner : std::uint8_t {
   program,
   library,  ///< that programs call, such as PyTorch, msstream or an interpreter

@@ -162,8 +162,8 @@ struct Call {
   NameId name = 0;  ///< such as "cudaLaunchKernel", without a version
   Index thread = 0;
   CallKind kind = CallKind::other;
-  /// What made it, if known: a line of Python, as "train.py(42): log_loss", or a function of the
-  /// program, as "Trainer::step() in train".
+  /// The code that made it, if known: a line of Python, as "train.py(42): log_loss", or a function
+  /// of the program, as "Trainer::step() in train".
   NameId code = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/xml_text.hpp"
 #include "overlap/show/colours.hpp"
+#include "overlap/show/svg_drawing.hpp"
 #include "overlap/show/text.hpp"
 #include "overlap/show/wait_arrows.hpp"
 
@@ -25,13 +26,9 @@ namespace {
 constexpr double kMargin = 14;
 constexpr double kLabels = 150;  ///< the width of the names of lanes
 constexpr double kLane = 22;
-constexpr double kBox = 17;          ///< the height of an activity
-constexpr double kThinnest = 0.4;    ///< the width of the shortest activity
-constexpr double kLetter = 6.1;      ///< the width of a letter in boxes, about
-constexpr double kWideLetter = 6.6;  ///< likewise, of other texts
-constexpr std::string_view kText = "#1c2430";
-constexpr std::string_view kFaint = "#5d6878";
-constexpr std::string_view kLine = "#d9dee6";
+constexpr double kWideLetter = SvgDrawing::kWideLetter;
+constexpr std::string_view kText = SvgDrawing::kText;
+constexpr std::string_view kFaint = SvgDrawing::kFaint;
 
 /// Returns the name of a kernel without its namespaces, template arguments and parameters.
 std::string_view short_name(std::string_view name) {
@@ -91,7 +88,7 @@ class ReportPicture {
       draw_findings();
     }
     y_ += 6;
-    return std::move(out_);
+    return svg_.take();
   }
   [[nodiscard]] double bottom() const noexcept { return y_; }
 
@@ -113,89 +110,8 @@ class ReportPicture {
             std::string_view words,
             std::string_view attributes = {},
             std::string_view colour = kText) {
-    auto const room = static_cast<std::size_t>(std::max(1.0, (right_ - x) / kWideLetter));
-    out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\"{}{}>{}</text>\n",
-                        x,
-                        y_,
-                        colour,
-                        attributes.empty() ? "" : " ",
-                        attributes,
-                        detail::xml_text(fit_to(printable(words), room)));
+    svg_.text(x, y_, right_ - x, words, attributes, colour);
   }
-
-  void box(double x,
-           double y,
-           double width,
-           double height,
-           std::string_view colour,
-           std::string_view attributes = {}) {
-    out_ += fmt::format(
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"{}{}/>\n",
-        x,
-        y,
-        std::max(width, kThinnest),
-        height,
-        colour,
-        attributes.empty() ? "" : " ",
-        attributes);
-  }
-
-  /// Draws boxes of one lane, ordered by begin. Boxes that are too close to be told apart become
-  /// one.
-  class Row {
-   public:
-    Row(ReportPicture& picture, double y) : picture_(picture), y_(y) {}
-    ~Row() { flush(); }
-    Row(Row const&) = delete;
-    Row& operator=(Row const&) = delete;
-
-    void add(double begin, double end, std::string_view colour, std::string_view name) {
-      end = std::max(end, begin + kThinnest);
-      if (open_ && colour == colour_ && begin - end_ < kThinnest && narrow(begin, end)) {
-        end_ = std::max(end_, end);
-        name_ = {};
-        return;
-      }
-      flush();
-      open_ = true;
-      begin_ = begin;
-      end_ = end;
-      colour_ = colour;
-      name_ = name;
-    }
-
-   private:
-    /// Whether both the open box and the next one are too narrow for more than a pixel's line.
-    [[nodiscard]] bool narrow(double begin, double end) const {
-      return end - begin < 1.5 && (name_.empty() || end_ - begin_ < 1.5);
-    }
-    void flush() {
-      if (!open_) {
-        return;
-      }
-      open_ = false;
-      auto const width = end_ - begin_;
-      bool const is_wide = width > 3;
-      picture_.box(
-          begin_, y_, is_wide ? width - 0.5 : width, kBox, colour_, is_wide ? "rx=\"2\"" : "");
-      auto const letters = static_cast<std::size_t>(std::max(0.0, (width - 6) / kLetter));
-      if (!name_.empty() && letters >= 3) {
-        picture_.out_ += fmt::format(
-            "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"#ffffff\" font-size=\"10\">{}</text>\n",
-            begin_ + 3,
-            y_ + 12.3,
-            detail::xml_text(fit_to(printable(name_), letters)));
-      }
-    }
-
-    ReportPicture& picture_;
-    double y_;
-    bool open_ = false;
-    double begin_ = 0;
-    double end_ = 0;
-    std::string_view colour_;
-    std::string_view name_;
-  };
 
   [[nodiscard]] bool is_inside(Interval const& time) const { return is_in(time, report_.window); }
 
@@ -256,7 +172,7 @@ class ReportPicture {
     for (auto const& lane : lanes) {
       y_ += 15;
       name_lane(lane.title);
-      Row row(*this, top_of_box());
+      BoxRow row(svg_, top_of_box());
       for (auto const index : lane.items) {
         auto const& activity = recording_.activities[index];
         if (auto const place = places_.find(index); place != places_.end()) {
@@ -277,14 +193,7 @@ class ReportPicture {
 
   [[nodiscard]] double top_of_box() const { return y_ - 12.5; }
 
-  void name_lane(std::string_view title) {
-    auto const letters = static_cast<std::size_t>((kLabels - 10) / kWideLetter);
-    out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>\n",
-                        kMargin,
-                        y_,
-                        kText,
-                        detail::xml_text(fit_to(printable(title), letters)));
-  }
+  void name_lane(std::string_view title) { svg_.text(kMargin, y_, kLabels - 10, title); }
 
   /// Draws the classes of time, or those alone that have a cause.
   void draw_spans(DeviceReport const& device,
@@ -300,7 +209,7 @@ class ReportPicture {
       if ((causes_alone && !span.cause) || end - begin < 0.5) {
         continue;
       }
-      box(begin, y, end - begin, height, colour_of(span), attributes);
+      svg_.box(begin, y, end - begin, height, colour_of(span), attributes);
       drawn_to = end;
     }
   }
@@ -327,7 +236,7 @@ class ReportPicture {
     for (auto const& lane : lanes) {
       y_ += 15;
       name_lane(lane.title);
-      Row row(*this, top_of_box());
+      BoxRow row(svg_, top_of_box());
       for (auto const index : lane.items) {
         auto const& [time, name, thread, kind, code] = recording_.calls[index];
         row.add(x_of(time.begin), x_of(time.end), colour_of(kind), recording_.names[name]);
@@ -344,7 +253,7 @@ class ReportPicture {
       if (from.y == 0 || to.y == 0) {
         continue;  // in a stream that is not drawn
       }
-      out_ += fmt::format(
+      svg_.add(fmt::format(
           "<path d=\"M{:.1f} {:.1f} C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\" fill=\"none\" "
           "stroke=\"{}\" stroke-opacity=\"0.7\" marker-end=\"url(#head)\"/>\n",
           from.end,
@@ -355,7 +264,7 @@ class ReportPicture {
           to.y,
           to.begin,
           to.y,
-          kText);
+          kText));
     }
   }
 
@@ -368,23 +277,26 @@ class ReportPicture {
       step = times * power >= length / kTicks ? times * power : step;
     }
     y_ += 4;
-    out_ += fmt::format(
-        "<path d=\"M{0:.1f} {1:.1f}H{2:.1f}\" stroke=\"{3}\"/>\n", left_, y_, right_, kLine);
+    svg_.add(fmt::format("<path d=\"M{0:.1f} {1:.1f}H{2:.1f}\" stroke=\"{3}\"/>\n",
+                         left_,
+                         y_,
+                         right_,
+                         SvgDrawing::kLine));
     auto const axis = y_;
     y_ += 15;
     for (double at = 0; at <= length; at += std::max(step, 1.0)) {
       auto const x = left_ + at / length * (right_ - left_);
-      out_ += fmt::format("<path d=\"M{0:.1f} {1:.1f}v4\" stroke=\"{2}\"/>\n", x, axis, kFaint);
+      svg_.add(fmt::format("<path d=\"M{0:.1f} {1:.1f}v4\" stroke=\"{2}\"/>\n", x, axis, kFaint));
       auto const words = at == 0 ? "0" : duration_text(static_cast<Ns>(std::llround(at)));
       auto const half = static_cast<double>(width_of(words)) * kWideLetter / 2;
       auto const anchor = x + half > right_ ? "end" : "middle";
-      out_ +=
+      svg_.add(
           fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\" text-anchor=\"{}\">{}</text>\n",
                       x,
                       y_,
                       kFaint,
                       anchor,
-                      words);
+                      words));
     }
   }
 
@@ -419,7 +331,7 @@ class ReportPicture {
         x = kMargin;
         y_ += 18;
       }
-      box(x, y_ - 9, 10, 10, colour_of(ClassSpan{{}, kind, cause}), "rx=\"2\"");
+      svg_.box(x, y_ - 9, 10, 10, colour_of(ClassSpan{{}, kind, cause}), "rx=\"2\"");
       text(x + 15, words);
       x += width + 14;
     }
@@ -432,7 +344,7 @@ class ReportPicture {
         break;
       }
       y_ += drawn == 1 ? 24 : 18;
-      box(kMargin, y_ - 11, 4, 14, colour_of(finding.cause));
+      svg_.box(kMargin, y_ - 11, 4, 14, colour_of(finding.cause));
       auto words = fmt::format("{}: {} lost ({}). {}",
                                text_of(finding.cause).id,
                                duration_text(finding.lost),
@@ -466,7 +378,7 @@ class ReportPicture {
   double y_;
   std::vector<WaitArrow> arrows_;
   std::map<Index, Place> places_;  ///< of the ends of arrows
-  std::string out_;
+  SvgDrawing svg_;
 };
 
 }  // namespace
@@ -491,7 +403,7 @@ std::string svg_text(std::span<Explained const> reports, PictureOptions const& o
       std::max(options.width, 400),
       height,
       kText,
-      kLine,
+      SvgDrawing::kLine,
       elements);
 }
 

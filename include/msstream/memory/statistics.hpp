@@ -85,7 +85,7 @@ struct ScopeMemory {
 struct MemorySnapshot {
   /// A recorded change of the allocator's memory, or a request that was refused.
   struct Event {
-    /// What happened to the memory.
+    /// The change, or the refusal, that was recorded.
     enum class Kind : std::uint8_t {
       take,       ///< a block was allocated
       give_back,  ///< a block was freed
@@ -105,7 +105,7 @@ struct MemorySnapshot {
 
   /// A range of the allocator's memory, and its state.
   struct Range {
-    /// Who may use the memory next.
+    /// The use of the range, which says for which blocks it is free.
     enum class State : std::uint8_t {
       in_use,
       cached,  ///< free, for blocks of its size on the stream that used it

@@ -112,7 +112,7 @@ class CapturedParts;
 enum class CheckMode : std::uint8_t { throw_error, log, count };
 
 struct CheckerOptions {
-  /// What happens at a finding, by default what MSSTREAM_CHECK_MODE says.
+  /// The reaction to a finding, by default that of MSSTREAM_CHECK_MODE.
   CheckMode mode = env::choice(
       "MSSTREAM_CHECK_MODE",
       CheckMode::throw_error,

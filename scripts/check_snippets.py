@@ -3,8 +3,8 @@
 """Checks that the C++ code of the pages is cut from files that are compiled: scripts/check_snippets.py [repository root].
 
 A block that begins with "```cpp examples/quickstart/quickstart.cpp" shows consecutive lines of that file, all indented
-by the same amount more or less. A line "…" stands for any number of lines that are left out. Every C++ block of
-README.md must name its file. In docs/, a block without a file is a sketch that is not complete, and is not checked.
+by the same amount more or less. A line "…" stands for any number of lines that are left out. Every C++ block of every
+page must name its file.
 
 A block that begins with "```text examples/quickstart/quickstart.cpp" shows what that program prints. Here the file must
 exist; scripts/check_outputs.py runs the program. A block that names a tool, such as "```text msstream-doctor", has a
@@ -25,11 +25,11 @@ from pathlib import Path
 
 from report_findings import report_findings
 
-# The page whose C++ blocks must all name a file.
-CUT = "README.md"
 # The folders with programs that are compiled.
 COMPILED = ("examples/", "tests/")
 OPENING = re.compile(r"^ *```(cpp|text)\b *(.*)$")
+# Other marks of C++, which would hide a block from the check.
+MARK = re.compile(r"^ *```(c\+\+|cc|cxx|cuda|cu|c|h|hpp)(?=\s|$)", re.IGNORECASE)
 PICTURE = re.compile(r"!\[([^\]]*)\]\(")
 FEWEST_WORDS = 4
 CLOSING = re.compile(r"^ *```$")
@@ -62,6 +62,13 @@ def blocks(page, wanted="cpp"):
         while number < len(lines) and not CLOSING.match(lines[number]):
             number += 1
         yield first, opening.group(2).strip(), lines[first:number]
+
+
+def other_marks(page, name):
+    """Yields the blocks whose mark is another name of C++."""
+    for number, line in enumerate(page.split("\n"), 1):
+        if found := MARK.match(line):
+            yield f"{name}:{number}: C++ is marked as ```cpp, not ```{found.group(1)}"
 
 
 def parts(lines):
@@ -201,13 +208,13 @@ def violations(root):
         yield from dead_links(path, text, page)
         yield from foreign_cells(root, text, page)
         yield from silent_pictures(text, page)
+        yield from other_marks(text, page)
         for line, name, _ in blocks(text, "text"):
             if "/" in name and not (root / name.split()[0]).is_file():
                 yield f"{page}:{line}: the block shows what '{name.split()[0]}' prints, and there is no such file"
         for line, name, shown in blocks(text):
             if not name:
-                if page == CUT:
-                    yield f"{page}:{line}: the block names no file that it is cut from: ```cpp examples/…"
+                yield f"{page}:{line}: the block names no file that it is cut from: ```cpp examples/…"
                 continue
             count += 1
             if not name.startswith(COMPILED) or not (root / name).is_file():

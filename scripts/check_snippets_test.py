@@ -118,10 +118,20 @@ class CheckSnippets(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(len(self.found(self.block(SHOWN, name))), 1)
 
-    def test_only_pages_of_docs_have_sketches(self):
-        sketch = "```cpp\nanything();\n```\n"
-        self.assertEqual(self.found(self.block(SHOWN), sketch), [])
-        self.assertEqual(len(self.found(self.block(SHOWN) + sketch)), 1)
+    def test_every_block_names_its_file(self):
+        sketch = "Text\n```cpp\nint sum = 0;\n```\n"
+        named = "the block names no file that it is cut from: ```cpp examples/…"
+        self.assertEqual(self.found(self.block(SHOWN) + sketch), [f"README.md:10: {named}"])
+        self.assertEqual(self.found(self.block(SHOWN), sketch), [f"docs/page.md:2: {named}"])
+        self.assertEqual(self.found(self.block(SHOWN), "- as in\n  " + sketch[5:].replace("\n", "\n  ") + "\n"),
+                         [f"docs/page.md:2: {named}"])
+        self.assertEqual(self.found(self.block(SHOWN), "```sh\nmake\n```\n```cmake\nproject(a)\n```\n"), [])
+
+    def test_other_names_of_the_language_do_not_escape(self):
+        for language in ("c++", "cc", "cxx", "cuda", "hpp", "C++"):
+            with self.subTest(language):
+                found = self.found(self.block(SHOWN), f"```{language}\nint sum = 0;\n```\n")
+                self.assertEqual(found, [f"docs/page.md:1: C++ is marked as ```cpp, not ```{language}"])
 
     def test_pages_of_docs_are_checked_too(self):
         self.assertEqual(len(self.found("", self.block("int other;\n"))), 1)

@@ -3,7 +3,9 @@
 """Writes the reference from the docstrings of the public headers: docs/site/api.py FOLDER [--most-undocumented N].
 
 Writes a page for each header, in a folder for each room, and the file undocumented.txt with the public members that have
-no docstring. Prints how many have one. Ends with status 1 if Doxygen warns about a docstring, for example about a
+no docstring. Prints how many have one. Some members need none, since their declarations say all: functions that are
+defaulted, and types that name a template parameter of their class. Members of a class for the library only need none
+either. Ends with status 1 if Doxygen warns about a docstring, for example about a
 reference to a name that does not exist, or if more than N members have none.
 """
 import argparse
@@ -178,8 +180,18 @@ class Pages:
         for base in self.bases(compound):
             yield from (member for member in self.members(base) if text_of(member.find("name")) not in own)
 
-    def count(self, owner, members, around=""):
+    @staticmethod
+    def says_all(member, parameters):
+        """Returns whether a declaration needs no docstring: a defaulted function, or a type that is one of the template
+        parameters of its class."""
+        arguments = text_of(member.find("argsstring")).replace(" ", "")
+        return arguments.endswith("=default") or (member.get("kind") == "typedef" and text_of(member.find("type")) in parameters)
+
+    def count(self, owner, members, around="", parameters=()):
         """Counts members with and without docstrings. Overloads share one, and the docstring around them may name them."""
+        if LIBRARY in around:
+            return
+        members = [member for member in members if not self.says_all(member, parameters)]
         for name in {text_of(member.find("name")) for member in members}:
             same = [member for member in members if text_of(member.find("name")) == name]
             self.total += 1
@@ -276,7 +288,9 @@ def class_section(pages, compound):
         yield code([*template_of(compound), f"{kind} {name}{' : public ' + ', '.join(bases) if bases else ''};"])
     yield from filter(None, [pages.description(compound)])
     members = list(pages.members(compound))
-    pages.count(name + "::", members, pages.description(compound))
+    parameters = {text_of(one.find("declname")) or text_of(one.find("type")).split()[-1]
+                  for one in compound.findall("templateparamlist/param")}
+    pages.count(name + "::", members, pages.description(compound), parameters)
     yield from sections(pages, members, 3)
 
 

@@ -5,6 +5,7 @@
 #include "teach.hpp"
 
 #include <msstream/msstream.hpp>
+#include <msstream/step/dense_stack.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -87,12 +88,24 @@ float train(ms::Device<> const& device, Data const& data, char const* name) {
   return loss_now;
 }
 
+// Dense layers in bfloat16 by an option: their input and output stay float32.
+void check_stack(ms::Device<> const& device, Data const& data) {
+  ms::Parameters parameters(device, {.seed = 1});
+  ms::DenseStack const top(
+      parameters, "top", kWidth, {64, 32, 1}, {.precision = ms::Precision::bf16});
+  ms::DenseStack const same(parameters, "top", kWidth, {64, 32, 1}, {.shared = true});
+  auto const half = ms::to_host(top(ms::no_tape, data.features))[0];
+  auto const whole = ms::to_host(same(ms::no_tape, data.features))[0];
+  teach::expect(half != whole && std::abs(half - whole) < 0.05F, "8 bits instead of 24");
+}
+
 void check() {
   ms::Device<> const device;
   auto const data = Data::on(device);
   auto const exact = train<float>(device, data, "float32");
   auto const bf16 = train<ms::bfloat16>(device, data, "bfloat16");
   auto const fp16 = train<ms::float16>(device, data, "float16");
+  check_stack(device, data);
   teach::expect(exact < 0.5F, "the loss of float32");
   teach::expect(std::abs(bf16 - exact) < 0.1F, "the loss of bfloat16");
   teach::expect(std::abs(fp16 - exact) < 0.1F, "the loss of float16");

@@ -63,5 +63,30 @@ TEST(MetricsExample, means_the_losses_of_steps) {
   EXPECT_EQ(mean_loss.value(), 0.375);
 }
 
+TEST(MetricsExample, takes_the_parts_of_a_batch_by_name) {
+  Device<Host> const device;
+  auto const p = to_device<float>(device, std::vector{0.9F, 0.2F, 0.4F, 0.1F}, {4});
+  auto const y = to_device<float>(device, std::vector{1.0F, 0.0F, 0.0F, 1.0F}, {4});
+  auto const w = to_device<float>(device, std::vector{1.0F, 2.0F, 0.5F, 1.0F}, {4});
+  auto const rows = to_device<std::int64_t>(device, std::vector<std::int64_t>{3}, Shape{});
+  metrics::Auc const auc(device, {.weighted = true});
+  auc.update({.scores = p, .labels = y, .weights = w, .count = rows});
+  EXPECT_EQ(auc.value(), 1.0) << "the last example does not exist";
+}
+
+TEST(MetricsExample, updates_the_metrics_of_several_outputs_at_once) {
+  Device<Host> const device;
+  auto const p = to_device<float>(device, std::vector{2.0F, -1.0F}, {2});
+  auto const q = to_device<float>(device, std::vector{-2.0F, 1.0F}, {2});
+  auto const y = to_device<float>(device, std::vector{1.0F, 0.0F}, {2});
+  auto const& z = y;
+  metrics::Auc const clicks(device, {.name = "clicks"});
+  metrics::Auc const orders(device, {.name = "orders"});
+  metrics::update(
+      {clicks.with({.scores = p, .labels = y}), orders.with({.scores = q, .labels = z})});
+  EXPECT_EQ(clicks.value(), 1.0);
+  EXPECT_EQ(orders.value(), 0.0);
+}
+
 }  // namespace
 }  // namespace msstream::metrics::testing

@@ -25,5 +25,10 @@ TEST_P(RandomPrograms, are_in_order_whatever_the_device_does_first) {
   }
 }
 
+TEST(RandomProgram, runs_again_by_its_seed) {
+  // The seed of the program, the seed of the order, and the number of steps.
+  run_simulated(Choices(4711), 4711 * 7919ULL, 60);
+}
+
 }  // namespace
 }  // namespace msstream::testing

@@ -11,6 +11,8 @@ namespace msstream {
 /// A move-only `void()` callable that stores callables of up to 256 bytes without allocating.
 class Closure {
  public:
+  /// Takes a function object, and keeps it inside if it has at most 256 bytes and its move does not
+  /// throw.
   template <class F>
     requires(!std::is_same_v<std::remove_cvref_t<F>, Closure> &&
              std::is_invocable_v<std::decay_t<F>&>)
@@ -42,7 +44,7 @@ class Closure {
   Closure& operator=(Closure const&) = delete;
   ~Closure() { operations_->destroy(storage_); }
 
-  void operator()() { operations_->call(storage_); }
+  void operator()() { operations_->call(storage_); }  ///< Calls the function.
 
  private:
   static constexpr std::size_t kInlineBytes = 256;

@@ -14,19 +14,21 @@ namespace msstream {
 
 /// An IEEE 754 binary16 number as stored; arithmetic is done in float.
 struct float16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< IEEE 754 binary16
 };
 
 /// A bfloat16 number as stored: the upper half of a binary32; arithmetic is done in float.
 struct bfloat16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< the upper half of a float32
 };
 
 /// The element types that the library's type-erased interfaces support.
 enum class DType : std::uint8_t { float32, float16, bfloat16, int32, int64, uint8 };
 
+/// Whether T is a type of elements, one of those of `DType`.
 template <class T>
 inline constexpr bool is_dtype = false;
+/// The `DType` of elements of type T.
 template <class T>
 inline constexpr DType dtype_of = DType::uint8;
 
@@ -54,6 +56,7 @@ concept HalfElement = std::same_as<T, float16> || std::same_as<T, bfloat16>;
 template <class T>
 concept RealElement = std::same_as<T, float> || HalfElement<T>;
 
+/// Returns the size of an element in bytes.
 [[nodiscard]] constexpr std::size_t bytes_of(DType dtype) {
   switch (dtype) {
     case DType::float32:
@@ -70,6 +73,7 @@ concept RealElement = std::same_as<T, float> || HalfElement<T>;
   return 0;
 }
 
+/// Returns the name of the type, such as "float32".
 [[nodiscard]] constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::float32:
@@ -106,6 +110,7 @@ inline constexpr std::int32_t kInfinityBits = 0x7F800000;
 
 }  // namespace detail
 
+/// Returns the number as float32, exactly.
 [[nodiscard]] constexpr float to_float(float value) {
   return value;
 }

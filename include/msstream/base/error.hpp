@@ -13,12 +13,14 @@ namespace msstream {
 /// error code; the message has the code, the call and the call's source location.
 class RuntimeError : public std::runtime_error {
  public:
+  /// Makes the error of a call of a library, whose name is in the message.
   RuntimeError(std::string const& library,
                int code,
                std::string const& meaning,
                std::string const& call,
                std::source_location where = std::source_location::current());
 
+  /// Returns the error code of the library.
   [[nodiscard]] int code() const noexcept { return code_; }
 
  private:
@@ -28,6 +30,7 @@ class RuntimeError : public std::runtime_error {
 /// Reports that a CUDA call failed.
 class CudaError : public RuntimeError {
  public:
+  /// Makes the error of a call of CUDA, with its code and its place.
   CudaError(int code,
             std::string const& meaning,
             std::string const& call,
@@ -39,9 +42,11 @@ class CudaError : public RuntimeError {
 /// requested size and the current users of the memory.
 class OutOfMemory : public std::runtime_error {
  public:
+  /// Makes the error of a request of so many bytes.
   OutOfMemory(std::size_t requested_bytes, std::string const& message)
       : std::runtime_error(message), requested_bytes_(requested_bytes) {}
 
+  /// Returns the size of the request that was refused.
   [[nodiscard]] std::size_t requested_bytes() const noexcept { return requested_bytes_; }
 
  private:

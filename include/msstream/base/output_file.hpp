@@ -45,6 +45,7 @@ class OutputFile {
     synced,   ///< all bytes are on the disk, but the file does not have its name yet
     renamed,  ///< the file has its name, but the folder is not yet flushed to the disk
   };
+  /// Is called at each point of saving a file; what it throws ends the saving.
   using Observer = std::function<void(SavePoint)>;
 
   /// Opens the output file. Throws std::invalid_argument if `kind` does not allow the path, and

@@ -27,9 +27,11 @@ namespace detail {
 /// element.
 class Shape {
  public:
-  static constexpr std::size_t kMaxRank = 4;
+  static constexpr std::size_t kMaxRank = 4;  ///< the most dimensions
 
   Shape() = default;
+  /// Makes the shape with these dimensions, each 0 or more; without any, that of a scalar. Throws
+  /// std::invalid_argument for more than kMaxRank dimensions, and for a negative one.
   Shape(std::initializer_list<std::int64_t> extents)
       : Shape(std::span<std::int64_t const>(extents.begin(), extents.size())) {}
   explicit Shape(std::span<std::int64_t const> extents) {
@@ -41,7 +43,9 @@ class Shape {
     }
   }
 
+  /// Returns the number of dimensions.
   [[nodiscard]] std::size_t rank() const noexcept { return rank_; }
+  /// Returns the number of elements; 1 for a scalar.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
 
   /// Returns the extent of a dimension. Throws std::invalid_argument if `dimension` is not below

@@ -31,7 +31,7 @@ namespace msstream::checkpoint {
 
 /// The contents of a checkpoint besides its tensors.
 struct Header {
-  std::int64_t step = 0;
+  std::int64_t step = 0;  ///< of the training, for Loaded::step
   /// Texts by name, such as the position in the data, or options as JSON.
   /// The names `step`, `metric`, `best` and `sequence` are the library's.
   Metadata metadata = {};

@@ -23,11 +23,12 @@ using Metadata = std::map<std::string, std::string>;
 /// A tensor in host memory that is to be saved. The caller owns `bytes`, which are row-major in the
 /// machine's (little-endian) order.
 struct HostTensor {
-  std::string name;
-  DType dtype;
-  std::vector<std::int64_t> shape;
+  std::string name;                 ///< unique in the file
+  DType dtype;                      ///< of the elements
+  std::vector<std::int64_t> shape;  ///< outermost dimension first; empty: a scalar
   std::span<std::byte const> bytes;
 
+  /// Takes the elements of a tensor, row-major. The caller keeps them until the file is written.
   template <Element T>
   HostTensor(std::string tensor_name,
              std::vector<std::int64_t> tensor_shape,
@@ -58,9 +59,9 @@ class SafetensorsFile {
     std::string type;
     /// The element type; empty for types that tensors of this library cannot have.
     std::optional<DType> dtype;
-    std::vector<std::int64_t> shape;
-    std::uint64_t begin;  ///< the position in the file of the first byte
-    std::uint64_t bytes;
+    std::vector<std::int64_t> shape;  ///< outermost dimension first; empty: a scalar
+    std::uint64_t begin;              ///< the position in the file of the first byte
+    std::uint64_t bytes;              ///< size of all elements
   };
 
   /// Opens the file, and reads and checks its header. Throws std::invalid_argument, whose message
@@ -70,8 +71,11 @@ class SafetensorsFile {
   SafetensorsFile& operator=(SafetensorsFile const&) = delete;
   ~SafetensorsFile();
 
+  /// Returns the path with which the file was opened.
   [[nodiscard]] std::filesystem::path const& path() const noexcept { return path_; }
+  /// Returns the texts of the file, without its tensors.
   [[nodiscard]] Metadata const& metadata() const noexcept { return metadata_; }
+  /// Returns all tensors of the file by name.
   [[nodiscard]] std::map<std::string, Tensor> const& tensors() const noexcept { return tensors_; }
 
   /// Returns the tensor named `name`. Throws std::invalid_argument, with a list of names, if there

@@ -81,6 +81,7 @@ concept Source = detail::VisitsState<T> || detail::VisitsTensors<T> || detail::C
 class Tensors {
  public:
   Tensors() = default;
+  /// Makes a list of the tensors of all sources, as add() does.
   template <Source... Sources>
     requires(sizeof...(Sources) > 0)
   explicit Tensors(Sources const&... sources) { (add(sources), ...); }

@@ -28,7 +28,7 @@ struct WriterOptions {
   /// The folder of the checkpoints, which is made if there is none. Their names are
   /// `<name>-<step>.safetensors`; other files are left alone.
   std::filesystem::path folder = {};
-  std::string name = "checkpoint";
+  std::string name = "checkpoint";  ///< with which file names begin
   /// The number of checkpoints that are kept, those that were written last; 0 keeps all.
   int keep_last = 3;
   /// The number of checkpoints with the best metrics that are kept besides.

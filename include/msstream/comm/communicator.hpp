@@ -80,8 +80,11 @@ class Communicator {
                options.copy_engines},
               made_at) {}
 
+  /// Returns the number of this rank, in [0, size()).
   [[nodiscard]] int rank() const noexcept { return body_.rank(); }
+  /// Returns the number of ranks, at least 1.
   [[nodiscard]] int size() const noexcept { return body_.size(); }
+  /// Returns CommunicatorOptions::name.
   [[nodiscard]] std::string const& name() const noexcept { return body_.name(); }
   /// Returns the group of the communicator's collectives.
   [[nodiscard]] StreamGroup<R> group() const { return StreamGroup<R>(body_.group()); }

@@ -13,6 +13,7 @@ namespace msstream::comm {
 /// are NaN if an element is NaN.
 enum class Reduction : std::uint8_t { sum, mean, max, min };
 
+/// Returns the name of a reduction, such as "sum".
 [[nodiscard]] constexpr std::string_view name_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::sum:

@@ -30,6 +30,8 @@ struct WorldAccess;
 /// collective within the timeout. The message names the rank, the collective and its line.
 class PeerLost : public std::runtime_error {
  public:
+  /// Makes the error of the loss of a rank, with its number in the communicator's world, and in the
+  /// whole world if that is another one.
   PeerLost(int lost_rank, std::string const& message) : PeerLost(lost_rank, lost_rank, message) {}
   PeerLost(int lost_rank, int lost_rank_in_whole, std::string const& message)
       : std::runtime_error(message), rank_(lost_rank), rank_in_whole_(lost_rank_in_whole) {}
@@ -76,6 +78,7 @@ class World {
   /// them.
   [[nodiscard]] static World from_environment();
 
+  /// Returns the number of this rank, in [0, size()).
   [[nodiscard]] int rank() const noexcept { return rank_; }
   /// Returns the number of ranks.
   [[nodiscard]] int size() const noexcept { return size_; }
@@ -113,6 +116,7 @@ class World {
   std::shared_ptr<detail::Group const> group_;  ///< null unless split() has made the world
 };
 
+/// Returns the name of a launch, such as "torchrun".
 [[nodiscard]] std::string_view name_of(World::Launch launch);
 /// Returns a text such as "rank 2 of 8 (torchrun, local rank 2)", or, for a world that split() has
 /// made, "rank 0 of 2 (rank 2 of the whole world, torchrun, local rank 2)".

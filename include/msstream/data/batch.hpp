@@ -17,7 +17,7 @@ namespace msstream::data {
 /// A place between two batches of a Loader, from which another loader, in this process or a later
 /// one, continues with the same batches.
 struct LoaderPosition {
-  std::int64_t epoch = 0;
+  std::int64_t epoch = 0;    ///< number of the epoch, from 0
   std::int64_t window = 0;   ///< number of the window of shuffled rows in its epoch
   std::int64_t batch = 0;    ///< batches of that window that come before the place
   std::int64_t batches = 0;  ///< batches since the start of training
@@ -25,8 +25,8 @@ struct LoaderPosition {
   Reader::Position reader;   ///< a place at or before the window's first row
   std::int64_t skipped = 0;  ///< rows between that place and the window's first row
   // The settings that determine the batches. A loader refuses a position of other ones.
-  std::uint64_t seed = 0;
-  std::int64_t window_rows = 0;
+  std::uint64_t seed = 0;        ///< LoaderOptions::seed
+  std::int64_t window_rows = 0;  ///< rows of a shuffled window
   std::int64_t batch_size = 0;   ///< of all ranks together
   std::uint64_t columns = 0;     ///< a hash of the reader's columns, with the transforms they state
   std::uint64_t transforms = 0;  ///< a hash of what the transforms have learned; 0 without any
@@ -111,6 +111,7 @@ class Batch {
  public:
   explicit Batch(std::shared_ptr<detail::StagedBatch const> staged) : staged_(std::move(staged)) {}
 
+  /// Returns the columns, after the transforms.
   [[nodiscard]] Schema const& schema() const noexcept { return *staged_->schema; }
   /// Returns the number of rows of this rank. May be 0, in the last batch of an epoch of several
   /// ranks.
@@ -120,6 +121,7 @@ class Batch {
   [[nodiscard]] std::int64_t shape_rows() const noexcept { return staged_->shape_rows; }
   /// Returns the number of the batch since the start of training, which is the same on all ranks.
   [[nodiscard]] std::int64_t index() const noexcept { return staged_->before.batches; }
+  /// Returns the number of the batch's epoch, from 0.
   [[nodiscard]] std::int64_t epoch() const noexcept { return staged_->before.epoch; }
   /// Returns the number of the batch's first row among the rows of all ranks since the start of
   /// training. The other rows follow it.

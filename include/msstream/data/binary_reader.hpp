@@ -29,10 +29,10 @@ struct BinaryColumn {
     int64
   };
 
-  std::string name;
-  std::filesystem::path path;
-  Stored stored = Stored::float32;
-  std::int64_t width = 1;  ///< values in each row, at least 1; or kJagged
+  std::string name;            ///< of the column in the schema
+  std::filesystem::path path;  ///< of the values, row after row, in the byte order of the machine
+  Stored stored = Stored::float32;  ///< the type of the values in the file
+  std::int64_t width = 1;           ///< values in each row, at least 1; or kJagged
   /// The file of a jagged column's offsets, [rows + 1] int64, which ascend from 0.
   std::filesystem::path offsets = {};
   std::vector<Transform> transforms = {};  ///< of the column: see Column
@@ -57,6 +57,7 @@ class BinaryReader final : public Reader {
       : BinaryReader(std::move(columns), Options{}) {}
   ~BinaryReader() override;
 
+  /// Returns the number of rows, which all columns have.
   [[nodiscard]] std::int64_t rows() const noexcept;
   [[nodiscard]] Schema const& schema() const override;
   bool next(Chunk& chunk) override;

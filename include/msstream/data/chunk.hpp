@@ -44,6 +44,7 @@ class Chunk {
   explicit Chunk(Schema schema) : Chunk(std::make_shared<Schema const>(std::move(schema))) {}
   explicit Chunk(std::shared_ptr<Schema const> schema);
 
+  /// Returns the columns, in their order.
   [[nodiscard]] Schema const& schema() const noexcept { return *schema_; }
   /// Returns the number of rows in the first column.
   [[nodiscard]] std::int64_t rows() const noexcept;

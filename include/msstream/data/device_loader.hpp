@@ -39,6 +39,7 @@ class DeviceBatch<msstream::detail::AnyRuntime> {
               std::optional<msstream::detail::AnyTensor> floats,
               std::optional<msstream::detail::AnyTensor> ints);
 
+  /// Returns the columns, after the transforms.
   [[nodiscard]] Schema const& schema() const noexcept { return *schema_; }
   /// Returns the number of rows of this rank. May be 0, in the last batch of an epoch of several
   /// ranks.
@@ -48,6 +49,7 @@ class DeviceBatch<msstream::detail::AnyRuntime> {
   [[nodiscard]] std::int64_t shape_rows() const noexcept { return shape_rows_; }
   /// Returns the number of the batch since the start of training, which is the same on all ranks.
   [[nodiscard]] std::int64_t index() const noexcept { return before_.batches; }
+  /// Returns the number of the batch's epoch, from 0.
   [[nodiscard]] std::int64_t epoch() const noexcept { return before_.epoch; }
   /// Returns the number of the batch's first row among the rows of all ranks since the start of
   /// training. The other rows follow it.
@@ -85,6 +87,7 @@ class DeviceBatch : public DeviceBatch<msstream::detail::AnyRuntime> {
   using Body = DeviceBatch<msstream::detail::AnyRuntime>;
 
  public:
+  /// Gives a batch its runtime type. For use by the library only.
   explicit DeviceBatch(Body body) : Body(std::move(body)) {}
 
   /// Returns the values of a float32 column: [rows] if its width is 1, [rows, width] otherwise, and
@@ -205,6 +208,7 @@ class DeviceLoader {
                      options,
                      issued_at) {}
 
+  /// Returns the columns of the batches, after the transforms.
   [[nodiscard]] Schema const& schema() const noexcept { return batches_->loader().schema(); }
 
   /// Returns the next batch, or null after the last one. The copies of the batch after it are

@@ -45,8 +45,8 @@ struct LoaderOptions {
   /// and the next one while it is read. If an epoch is no longer than a window, its rows stay in
   /// memory, and are read once.
   std::int64_t shuffle_rows = 0;
-  std::uint64_t seed = 1;
-  LastBatch last_batch = LastBatch::partial;
+  std::uint64_t seed = 1;                     ///< of the order of rows
+  LastBatch last_batch = LastBatch::partial;  ///< of an epoch, with fewer rows
   /// The integers in the rows that LastBatch::padded adds. -1 is no row of a table, so that lookups
   /// find none and updates move none; lookups with OutOfRange::trap would report it. A row that
   /// exists would be looked up, and moved by rules with momentum or decay.
@@ -56,7 +56,7 @@ struct LoaderOptions {
   /// equally many batches, which together are the batches of one rank with ranks * batch_size rows.
   /// `share` has another way.
   int rank = 0;
-  int ranks = 1;
+  int ranks = 1;  ///< at least 1; `rank` is in [0, ranks)
   /// With RankShare::tasks, each rank divides, and shuffles, its own rows, in batches of batch_size
   /// and windows of 1/ranks of shuffle_rows. Each row is one rank's. All ranks have as many batches
   /// as the one with the most rows; in the last ones, others have fewer rows, or none. A position

@@ -14,8 +14,8 @@ namespace msstream::data {
 
 /// A column that is read from the fields of Parquet files.
 struct ParquetColumn {
-  std::string name;
-  ColumnType type = ColumnType::float32;
+  std::string name;                       ///< of the column in the schema
+  ColumnType type = ColumnType::float32;  ///< to which the file's values are converted
   /// The names of the top-level fields whose values make the column, of which each is one of its
   /// values in a row. Empty: the field `name`.
   std::vector<std::string> fields = {};

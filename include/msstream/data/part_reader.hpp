@@ -23,9 +23,9 @@ class ReaderUse;
 ///
 /// The part depends on nothing else: not on threads, chunks, ranks or the machine.
 struct Part {
-  double begin = 0;  ///< of the hashes in [0, 1) that belong to the part, at least 0
-  double end = 1;    ///< their end, above `begin`, at most 1
-  std::uint64_t seed = 1;
+  double begin = 0;        ///< of the hashes in [0, 1) that belong to the part, at least 0
+  double end = 1;          ///< their end, above `begin`, at most 1
+  std::uint64_t seed = 1;  ///< of the division: parts of one seed do not overlap
   /// A column of integers or strings, of width 1: all rows with one raw value of it are in one
   /// part. Empty: each row for itself, by its number among all rows of the reader.
   std::string key = {};

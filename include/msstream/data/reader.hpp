@@ -39,10 +39,10 @@ class Reader {
   /// A place in front of a row. What the numbers mean is known to the reader alone, except that
   /// Position() is the beginning. A small reader needs only `offset`, for example a row's number.
   struct Position {
-    std::int64_t file = 0;
+    std::int64_t file = 0;  ///< number of the file, from 0, if there are several
     std::int64_t offset = 0;
-    std::int64_t line = 0;
-    std::int64_t row = 0;  ///< the rows in front of the place, if a PartReader counts them
+    std::int64_t line = 0;  ///< number of the line, for messages
+    std::int64_t row = 0;   ///< the rows in front of the place, if a PartReader counts them
     friend bool operator==(Position const&, Position const&) = default;
   };
   /// A function that appends rows to a chunk without rows.
@@ -78,8 +78,8 @@ class Reader {
 
   /// A task, and the number of rows that it appends.
   struct CountedTask {
-    Task task;
-    std::int64_t rows;
+    Task task;          ///< appends the rows
+    std::int64_t rows;  ///< that the task appends
   };
   /// Like next_task(), for a PartReader without a key, which numbers the rows. A reader that can
   /// count rows before they are parsed overrides the function, so that threads share the parsing.
@@ -96,7 +96,7 @@ class Reader {
 
   /// Tells where the rows come from. A saved position has it, and continues no other rows.
   struct Source {
-    std::int64_t files = 0;
+    std::int64_t files = 0;  ///< their number; 0 if the rows are of no file
     std::int64_t bytes = 0;  ///< of all files as they are stored
     std::uint64_t hash = 0;  ///< of what decides which rows there are, and in which order
     friend bool operator==(Source const&, Source const&) = default;

@@ -28,9 +28,9 @@ inline constexpr std::int64_t kJagged = 0;
 
 /// A named column: values of one type, in each row `width` of them.
 struct Column {
-  std::string name;
-  ColumnType type = ColumnType::float32;
-  std::int64_t width = 1;  ///< values in each row, at least 1; or kJagged
+  std::string name;                       ///< unique in its schema
+  ColumnType type = ColumnType::float32;  ///< of the values
+  std::int64_t width = 1;                 ///< values in each row, at least 1; or kJagged
   /// The steps that turn the values into what a model gets, in order: see Transforms.
   std::vector<Transform> transforms = {};
   /// The name of another jagged column, of which each row has as many values as the row of this
@@ -41,7 +41,9 @@ struct Column {
   /// of a server do not repeat it. Readers set it; it is no part of the values, and not compared.
   std::string converted_by = {};
 
+  /// Returns whether rows have any number of values, so that a batch has offsets.
   [[nodiscard]] bool is_jagged() const noexcept { return width == kJagged; }
+  /// Returns whether values are float32, which Batch::floats() returns.
   [[nodiscard]] bool is_float() const noexcept { return type == ColumnType::float32; }
   /// Returns whether the values are float32 once the transforms have been applied.
   [[nodiscard]] bool becomes_float() const noexcept {

@@ -20,10 +20,11 @@ namespace msstream::data {
 struct TextColumn {
   /// A conversion of a field of the user's own; null if the field cannot be converted.
   using ToFloat = std::function<std::optional<float>(std::string_view)>;
+  /// A conversion of a field to an integer or a key; null if the field cannot be converted.
   using ToInt = std::function<std::optional<std::int64_t>(std::string_view)>;
 
-  std::string name;
-  ColumnType type = ColumnType::float32;
+  std::string name;                       ///< of the column in the schema
+  ColumnType type = ColumnType::float32;  ///< to which the field is converted
   /// The names of the fields whose values make the column, of which each is one of its values in a
   /// row. Empty: the field `name`.
   std::vector<std::string> fields = {};
@@ -73,8 +74,8 @@ struct TextOptions {
 
 /// A text file: its name for messages, and a function that opens it, each time from its start.
 struct TextFile {
-  std::string name;
-  std::function<std::unique_ptr<ByteSource>()> open;
+  std::string name;                                   ///< for messages, such as its path
+  std::function<std::unique_ptr<ByteSource>()> open;  ///< opens it at its start
 
   /// Opens a file by open_bytes().
   TextFile(std::filesystem::path path);  // NOLINT(google-explicit-constructor): a path is a file

@@ -30,6 +30,7 @@ namespace msstream::data {
 /// A number that is missing is NaN. Steps pass it on, except fill_missing(); what is still missing
 /// at the end is an error.
 struct Transform {
+  /// The step; the function of the same name makes it.
   enum class Kind : std::uint8_t {
     hash,
     vocabulary,
@@ -48,7 +49,7 @@ struct Transform {
   /// The ids are [0, buckets): those of ops::hash_to_bucket(key, buckets, salt).
   struct Hash {
     std::int64_t buckets = 0;  ///< at least 1
-    std::uint64_t salt = 0;
+    std::uint64_t salt = 0;    ///< other salts give other ids
   };
   /// The ids are [0, oov_buckets) for out-of-vocabulary values, by their hash, and then one for
   /// each value that the data has often enough, the most frequent first. A text that is missing is
@@ -125,16 +126,16 @@ struct Transform {
     return {.kind = Kind::last, .max_values = values};
   }
 
-  Kind kind = Kind::hash;
-  std::int64_t buckets = 0;  ///< of hash() and quantiles(), and out of the vocabulary
-  std::uint64_t salt = 0;
-  std::int64_t min_count = 0;
-  std::int64_t max_values = 0;  ///< of a vocabulary, and of a row with first() and last()
-  double low = 0;               ///< of clip(), and the value of fill_missing()
-  double high = 0;
-  std::string name = {};  ///< of a vocabulary that columns share
-  std::vector<double> boundaries = {};
-  UnixTime unit = {};
+  Kind kind = Kind::hash;               ///< the step, which says which other members it uses
+  std::int64_t buckets = 0;             ///< of hash() and quantiles(), and out of the vocabulary
+  std::uint64_t salt = 0;               ///< of hash()
+  std::int64_t min_count = 0;           ///< of a vocabulary: Vocabulary::min_count
+  std::int64_t max_values = 0;          ///< of a vocabulary, and of a row with first() and last()
+  double low = 0;                       ///< of clip(), and the value of fill_missing()
+  double high = 0;                      ///< of clip()
+  std::string name = {};                ///< of a vocabulary that columns share
+  std::vector<double> boundaries = {};  ///< of bucketize(), ascending
+  UnixTime unit = {};                   ///< of hour_of_day() and day_of_week()
 
   /// Returns whether the step makes ids, and not numbers.
   [[nodiscard]] bool makes_ids() const noexcept {

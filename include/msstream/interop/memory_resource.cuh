@@ -41,29 +41,38 @@ template <InteropRuntime R = DefaultRuntime>
   requires std::same_as<typename R::native_stream, cudaStream_t>
 class MemoryResource {
  public:
+  /// Makes a resource that allocates from the device's memory, and keeps the device alive.
   explicit MemoryResource(Device<R> device)
       : memory_(std::make_shared<RawAllocator<R>>(std::move(device))) {}
 
   // Functions that memory resources have in CCCL 3.1 and later.
+  /// Returns memory for work on the stream from here on; without a stream, for any use, and blocks
+  /// for it if necessary. Throws OutOfMemory.
   [[nodiscard]] void* allocate(cuda::stream_ref stream, std::size_t bytes, std::size_t alignment) {
     return memory_->allocate(bytes, alignment, stream_meant_by(stream.get()));
   }
+  /// Frees memory after all work that is on the stream now, without blocking; without a stream,
+  /// memory whose uses are all complete.
   void deallocate(cuda::stream_ref stream, void* memory, std::size_t, std::size_t) noexcept {
     memory_->deallocate(memory, stream_meant_by(stream.get()));
   }
+  /// Returns memory that any stream and the host may use at once. May block the host.
   [[nodiscard]] void* allocate_sync(std::size_t bytes, std::size_t alignment) {
     return memory_->allocate(bytes, alignment);
   }
+  /// Frees memory whose uses are all complete.
   void deallocate_sync(void* memory, std::size_t, std::size_t) noexcept {
     memory_->deallocate(memory);
   }
 
   // Functions that memory resources have in CCCL before 3.1.
+  /// Returns memory for work on the stream from here on, as allocate() does.
   [[nodiscard]] void* allocate_async(std::size_t bytes,
                                      std::size_t alignment,
                                      cuda::stream_ref stream) {
     return allocate(stream, bytes, alignment);
   }
+  /// Frees memory after all work that is on the stream now, as deallocate() does.
   void deallocate_async(void* memory,
                         std::size_t bytes,
                         std::size_t alignment,
@@ -82,6 +91,7 @@ class MemoryResource {
   void record_use(void* memory, cuda::stream_ref stream) {
     memory_->record_use(memory, stream_meant_by(stream.get()));
   }
+  /// Returns the device whose memory the resource gives out.
   [[nodiscard]] Device<R> const& device() const noexcept { return memory_->device(); }
 
   friend bool operator==(MemoryResource const&, MemoryResource const&) = default;

@@ -40,6 +40,7 @@ struct AllocatorOptions {
   std::size_t max_growth_bytes = static_cast<std::size_t>(
       env::integer("MSSTREAM_MAX_GROWTH_BYTES", std::int64_t{8} << 20U, 1 << 16));
 
+  /// Whether all stream groups share the device's memory, or have pools of their own.
   PoolMode mode = env::choice<PoolMode>("MSSTREAM_MEMORY_POOLS",
                                         PoolMode::shared,
                                         {{"shared", PoolMode::shared},

@@ -51,14 +51,14 @@ extern template class detail::BackendOf<DefaultRuntime>;
 
 template <Runtime R = DefaultRuntime>
 struct DeviceOptions {
-  typename R::Options runtime = {};
+  typename R::Options runtime = {};  ///< of the runtime, such as the number of the GPU
   /// Whether to skip waits whose order is guaranteed without them. If false, a wait is issued for
   /// every hazard.
   bool reduce_waits = env::flag("MSSTREAM_REDUCE_WAITS", true);
   /// A function that is called, for debugging, with a sentence for every wait that is skipped
   /// because its order is already guaranteed.
   std::function<void(std::string const&)> explain_waits = {};
-  AllocatorOptions memory = {};
+  AllocatorOptions memory = {};  ///< of the allocator
   /// The precision of float32 matrix products. tf32 is for training that tolerates factors with 10
   /// bits of mantissa.
   MatmulPrecision matmul_precision =

@@ -24,10 +24,11 @@ namespace msstream {
 template <InteropRuntime R = DefaultRuntime>
 class RawAllocator {
  public:
-  using Native = typename R::native_stream;
+  using Native = typename R::native_stream;  ///< such as cudaStream_t
   /// The alignment in bytes of all memory that the allocator returns.
   static constexpr std::size_t kAlignment = detail::AnyRawAllocator::kAlignment;
 
+  /// Makes an allocator of the device's memory, and keeps the device alive.
   explicit RawAllocator(Device<R> device) : device_(std::move(device)), engine_(device_.engine()) {}
   RawAllocator(RawAllocator const&) = delete;
   RawAllocator& operator=(RawAllocator const&) = delete;
@@ -58,6 +59,7 @@ class RawAllocator {
 
   /// Returns whether the pointer is memory that this allocator has allocated and not freed.
   [[nodiscard]] bool has(void* memory) { return engine_.has(memory); }
+  /// Returns the device whose memory it gives out.
   [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
 
  private:

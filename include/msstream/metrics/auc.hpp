@@ -68,10 +68,10 @@ template <>
 class BucketedAuc<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "bucketed_auc";
-    Input input = Input::logits;
-    std::int64_t buckets = 1 << 16U;  ///< a power of two
-    bool weighted = false;            ///< whether updates have weights
+    std::string name = "bucketed_auc";  ///< in reports and checkpoints
+    Input input = Input::logits;        ///< whether scores are logits or probabilities
+    std::int64_t buckets = 1 << 16U;    ///< a power of two
+    bool weighted = false;              ///< whether updates have weights
     /// The logit at which the buckets are finest, also for probabilities. Null: the median of the
     /// sample. With a centre and no sample, no buckets follow a sample.
     std::optional<double> centre = {};
@@ -137,7 +137,7 @@ template <>
 class GroupedAuc<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "grouped_auc";
+    std::string name = "grouped_auc";  ///< in reports and checkpoints
     std::int64_t capacity = 1 << 20U;  ///< the most examples between two calls of reset()
     bool weighted = false;             ///< whether updates have weights
   };

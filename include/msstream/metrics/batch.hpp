@@ -21,7 +21,7 @@ enum class Input : std::uint8_t { logits, probabilities };
 /// 0 does not count at all, whatever its other numbers are: padding may be NaN.
 template <Runtime R = DefaultRuntime>
 struct Batch {
-  Tensor<float, R> scores;
+  Tensor<float, R> scores;  ///< one for each example, or [rows, columns] with targets
   /// In [0, 1]; a label above 0.5 is positive. For Ndcg, grades; for errors, any numbers. Null: for
   /// Mean, and for retrieval with targets, which use no labels.
   std::optional<Tensor<float, R>> labels = {};

@@ -18,8 +18,8 @@ template <>
 class Calibration<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "calibration";
-    Input input = Input::logits;
+    std::string name = "calibration";  ///< in reports and checkpoints
+    Input input = Input::logits;       ///< whether scores are logits or probabilities
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,
@@ -49,8 +49,8 @@ template <>
 class Accuracy<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "accuracy";
-    Input input = Input::logits;
+    std::string name = "accuracy";  ///< in reports and checkpoints
+    Input input = Input::logits;    ///< whether scores are logits or probabilities
     /// A probability. Logits are compared with its logit, rounded to float32.
     double threshold = 0.5;
   };

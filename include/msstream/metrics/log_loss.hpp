@@ -22,8 +22,8 @@ template <>
 class LogLoss<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "log_loss";
-    Input input = Input::logits;
+    std::string name = "log_loss";       ///< in reports and checkpoints
+    Input input = Input::logits;         ///< whether scores are logits or probabilities
     std::optional<double> epsilon = {};  ///< from 2^-60 to 0.25; null: as above
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
@@ -57,9 +57,9 @@ template <>
 class NormalizedEntropy<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "normalized_entropy";
-    Input input = Input::logits;
-    std::optional<double> epsilon = {};  ///< as for LogLoss
+    std::string name = "normalized_entropy";  ///< in reports and checkpoints
+    Input input = Input::logits;              ///< whether scores are logits or probabilities
+    std::optional<double> epsilon = {};       ///< as for LogLoss
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,

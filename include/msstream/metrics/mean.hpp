@@ -25,7 +25,7 @@ template <>
 class Mean<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "mean";
+    std::string name = "mean";  ///< in reports and checkpoints
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,
@@ -56,8 +56,8 @@ template <>
 class MeanSquaredError<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "mse";
-    bool squared = true;  ///< false: the value is the square root, as in torchmetrics
+    std::string name = "mse";  ///< in reports and checkpoints
+    bool squared = true;       ///< false: the value is the square root, as in torchmetrics
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,
@@ -87,7 +87,7 @@ template <>
 class MeanAbsoluteError<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "mae";
+    std::string name = "mae";  ///< in reports and checkpoints
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,

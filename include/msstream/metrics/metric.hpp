@@ -88,6 +88,7 @@ class Metric {
     detail::visit_metric<R>(any_, visit);
   }
 
+  /// Returns the name in reports, in MetricSet::values() and in checkpoints.
   [[nodiscard]] std::string const& name() const noexcept { return any_.name(); }
   [[nodiscard]] detail::AnyMetric const& any() const noexcept { return any_; }
 

@@ -30,8 +30,8 @@ template <>
 class Ndcg<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "ndcg";
-    std::int64_t k = 10;  ///< how many of the first ranks count
+    std::string name = "ndcg";  ///< in reports and checkpoints
+    std::int64_t k = 10;        ///< how many of the first ranks count
     /// Whether the gain of a grade is 2^grade - 1; otherwise it is the grade, as in scikit-learn.
     bool exponential = true;
   };

@@ -37,8 +37,8 @@ template <>
 class RecallAtK<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "recall_at_k";
-    std::int64_t k = 10;  ///< how many of the first ranks count
+    std::string name = "recall_at_k";  ///< in reports and checkpoints
+    std::int64_t k = 10;               ///< how many of the first ranks count
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,
@@ -69,8 +69,8 @@ template <>
 class HitRate<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "hit_rate";
-    std::int64_t k = 10;  ///< how many of the first ranks count
+    std::string name = "hit_rate";  ///< in reports and checkpoints
+    std::int64_t k = 10;            ///< how many of the first ranks count
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,
@@ -101,8 +101,8 @@ template <>
 class MeanReciprocalRank<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "mrr";
-    std::int64_t k = 10;  ///< how many of the first ranks count
+    std::string name = "mrr";  ///< in reports and checkpoints
+    std::int64_t k = 10;       ///< how many of the first ranks count
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,
@@ -135,8 +135,8 @@ template <>
 class MeanAveragePrecision<msstream::detail::AnyRuntime> {
  public:
   struct Options {
-    std::string name = "map";
-    std::int64_t k = 10;  ///< how many of the first ranks count
+    std::string name = "map";  ///< in reports and checkpoints
+    std::int64_t k = 10;       ///< how many of the first ranks count
   };
   [[nodiscard]] static detail::AnyMetric make(detail::AnyDevice const& device,
                                               Options const& options,

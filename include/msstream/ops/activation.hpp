@@ -97,6 +97,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::gelu(input, issued_at));
 }
+/// Returns the gradient of gelu(), from its input and the gradient of its output.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> gelu_gradient(
     Tensor<float, R> const& input,
@@ -112,6 +113,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::gelu_tanh(input, issued_at));
 }
+/// Returns the gradient of gelu_tanh(), from its input and the gradient of its output.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> gelu_tanh_gradient(
     Tensor<float, R> const& input,
@@ -127,6 +129,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::silu(input, issued_at));
 }
+/// Returns the gradient of silu(), from its input and the gradient of its output.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> silu_gradient(
     Tensor<float, R> const& input,
@@ -145,6 +148,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::clamp(input, low, high, issued_at));
 }
+/// Returns the gradient of clamp(), from its input: 0 where an element is outside [low, high].
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> clamp_gradient(
     Tensor<float, R> const& input,

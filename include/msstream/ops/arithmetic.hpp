@@ -69,15 +69,15 @@ template <Runtime R>
 /// Selects the operands whose gradients are computed. Nothing is launched for an operand that is
 /// not selected.
 struct WantedOperands {
-  bool left = true;
-  bool right = true;
+  bool left = true;   ///< computes OperandGradients::left
+  bool right = true;  ///< computes OperandGradients::right
 };
 /// The gradients of a binary operation with respect to its operands, each in its operand's shape.
 /// Null for an operand that WantedOperands does not select.
 template <Runtime R = DefaultRuntime>
 struct OperandGradients {
-  std::optional<Tensor<float, R>> left;
-  std::optional<Tensor<float, R>> right;
+  std::optional<Tensor<float, R>> left;   ///< in the shape of the first operand
+  std::optional<Tensor<float, R>> right;  ///< in the shape of the second operand
 };
 
 namespace detail {

@@ -27,12 +27,16 @@ class IdTensor<detail::AnyRuntime> {
   IdTensor(detail::TensorOf<std::int32_t> const& ids)  // NOLINT(google-explicit-constructor)
       : any_(ids.any()) {}
 
+  /// Returns DType::int64 or DType::int32.
   [[nodiscard]] DType dtype() const noexcept { return any_.dtype(); }
+  /// Returns the shape of the tensor, of any rank.
   [[nodiscard]] Shape const& shape() const noexcept { return any_.shape(); }
+  /// Returns the number of ids.
   [[nodiscard]] std::int64_t count() const noexcept { return any_.count(); }
   [[nodiscard]] std::shared_ptr<detail::DeviceState> const& device() const noexcept {
     return any_.device();
   }
+  /// Returns the address of the first id in device memory, of type dtype().
   [[nodiscard]] void const* data() const noexcept { return any_.data(); }
   [[nodiscard]] detail::AnyTensor const& any() const noexcept { return any_; }
 
@@ -45,6 +49,7 @@ class IdTensor : public IdTensor<detail::AnyRuntime> {
   using Body = IdTensor<detail::AnyRuntime>;
 
  public:
+  /// Takes a handle of the tensor: both share the ids.
   IdTensor(Tensor<std::int64_t, R> const& ids)  // NOLINT(google-explicit-constructor)
       : Body(ids) {}
   IdTensor(Tensor<std::int32_t, R> const& ids)  // NOLINT(google-explicit-constructor)
@@ -93,10 +98,12 @@ template <Runtime R = DefaultRuntime>
 struct Bags {
   IdTensor<R> ids;
   std::optional<IdTensor<R>> offsets = {};
-  DeviceCount<R> bag_count = {};
-  std::optional<Tensor<float, R>> weights = {};
-  std::optional<std::int64_t> default_id = {};
+  DeviceCount<R> bag_count = {};                 ///< bags that exist; null: all
+  std::optional<Tensor<float, R>> weights = {};  ///< in the shape of `ids`; null: 1 for each id
+  std::optional<std::int64_t> default_id = {};   ///< for a bag without a valid id; null: none
 
+  /// Makes bags of ids [bags] or [bags, hotness], or of ids [capacity] with offsets [bags + 1].
+  /// Throws std::invalid_argument for other shapes, and for ids and offsets of different types.
   Bags(IdTensor<R> all_ids)  // NOLINT(google-explicit-constructor): ids without offsets are bags
       : ids(std::move(all_ids)) {
     detail::require_bags(ids);
@@ -121,9 +128,12 @@ struct Bags {
         weights(bags.weights),
         default_id(bags.default_id) {}
 
+  /// Returns the number of bags, counting those beyond `bag_count`.
   [[nodiscard]] std::int64_t bags() const {
     return offsets ? offsets->count() - 1 : ids.shape()[0];
   }
+  /// Returns the number of ids per bag: 1 for ids [bags], and for bags by offsets, whose lengths
+  /// vary.
   [[nodiscard]] std::int64_t hotness() const {
     return !offsets && ids.shape().rank() == 2 ? ids.shape()[1] : 1;
   }

@@ -27,7 +27,7 @@ using DeviceCount = std::type_identity_t<std::optional<Tensor<std::int64_t, R>>>
 /// every policy it has no rows, both in the operation and in its gradient.
 template <Runtime R = DefaultRuntime>
 struct OffsetPolicy {
-  OutOfRange out_of_range = OutOfRange::drop;
+  OutOfRange out_of_range = OutOfRange::drop;  ///< what happens for a bad bag
   /// For OutOfRange::count: a device scalar that is incremented by the number of bad bags.
   std::optional<Tensor<std::int64_t, R>> bad_bag_count = {};
 

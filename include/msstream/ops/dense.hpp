@@ -49,9 +49,9 @@ template <RealElement T, Runtime R>
 /// float32.
 template <Runtime R = DefaultRuntime, RealElement T = float>
 struct DenseGradients {
-  std::optional<Tensor<T, R>> input;
-  Tensor<float, R> weight;
-  Tensor<float, R> bias;
+  std::optional<Tensor<T, R>> input;  ///< [batch, inputs]; null if it is not wanted
+  Tensor<float, R> weight;            ///< [inputs, outputs]
+  Tensor<float, R> bias;              ///< [outputs]
 };
 
 namespace detail {

@@ -56,6 +56,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::sigmoid(input, issued_at));
 }
+/// Returns the gradient of sigmoid(), from its output and the gradient of the output.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sigmoid_gradient(
     Tensor<float, R> const& output,
@@ -73,6 +74,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::scaled_sum(input, factor, issued_at));
 }
+/// Returns the sum of all elements, a scalar, added as by scaled_sum().
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sum(
     Tensor<float, R> const& input,
@@ -148,6 +150,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::square(input, issued_at));
 }
+/// Returns the gradient of square(): 2 * input * output_gradient.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> square_gradient(
     Tensor<float, R> const& input,
@@ -180,6 +183,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::abs(input, issued_at));
 }
+/// Returns the gradient of abs(): that of the output with the sign of the input; 0 at 0.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> abs_gradient(
     Tensor<float, R> const& input,
@@ -197,6 +201,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::sqrt_abs(input, epsilon, issued_at));
 }
+/// Returns the gradient of sqrt_abs(), from its input and the same epsilon; 0 at 0.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> sqrt_abs_gradient(
     Tensor<float, R> const& input,
@@ -245,6 +250,7 @@ template <Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return detail::typed<R>(detail::log(input, issued_at));
 }
+/// Returns the gradient of log(): output_gradient / input.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> log_gradient(
     Tensor<float, R> const& input,

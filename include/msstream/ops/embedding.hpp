@@ -17,8 +17,8 @@ namespace msstream::ops {
 
 template <Runtime R = DefaultRuntime>
 struct LookupOptions {
-  Pooling pooling = Pooling::sum;
-  OutOfRange out_of_range = OutOfRange::drop;
+  Pooling pooling = Pooling::sum;              ///< how the rows of a bag become one
+  OutOfRange out_of_range = OutOfRange::drop;  ///< what happens for a bad id or bag
   /// For OutOfRange::count: a device scalar that is incremented by the number of bad ids and bad
   /// bags.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};

@@ -24,6 +24,7 @@ namespace msstream::ops {
 /// pooling of its bags.
 template <Runtime R = DefaultRuntime>
 struct EmbeddingTable {
+  /// The rows of the table, [rows, width], of any of the three types.
   std::variant<Tensor<float, R>, Tensor<float16, R>, Tensor<bfloat16, R>> weights;
   Pooling pooling = Pooling::sum;  ///< any pooling except none
   std::int64_t hotness = 1;        ///< ids per bag if the lookup has no offsets
@@ -80,7 +81,7 @@ class EmbeddingTables<detail::AnyRuntime> {
                   std::vector<EmbeddingTable<detail::AnyRuntime>> tables,
                   std::source_location issued_at);
 
-  [[nodiscard]] std::int64_t tables() const noexcept;
+  [[nodiscard]] std::int64_t tables() const noexcept;  ///< Returns the number of tables.
   /// Returns the table with this number. Throws std::invalid_argument unless the number is in [0,
   /// tables()).
   [[nodiscard]] EmbeddingTable<detail::AnyRuntime> const& table(std::int64_t number) const;
@@ -165,8 +166,8 @@ struct TableBags {
   IdTensor<R> ids;
   std::int64_t batch;
   std::optional<IdTensor<R>> offsets = {};
-  DeviceCount<R> batch_count = {};
-  std::optional<Tensor<float, R>> weights = {};
+  DeviceCount<R> batch_count = {};               ///< bags of each table that exist; null: all
+  std::optional<Tensor<float, R>> weights = {};  ///< in the shape of `ids`; null: 1 each
 
   /// Converts to bags without a runtime type. For use by the library only.
   template <std::same_as<TableBags<detail::AnyRuntime>> Any>
@@ -225,7 +226,7 @@ template <Runtime R>
 
 template <Runtime R = DefaultRuntime>
 struct TablesLookupOptions {
-  OutOfRange out_of_range = OutOfRange::drop;
+  OutOfRange out_of_range = OutOfRange::drop;  ///< what happens for a bad id or bag
   /// For OutOfRange::count: a device scalar that is incremented by the number of bad ids and bad
   /// bags.
   std::optional<Tensor<std::int64_t, R>> bad_id_count = {};

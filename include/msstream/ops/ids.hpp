@@ -73,7 +73,7 @@ struct UniqueOptions {
   /// only as many bits as numbers below the bound have. 0: no id is left out, not even a negative
   /// one.
   std::int64_t below = 0;
-  UniqueOrder order = UniqueOrder::ascending;
+  UniqueOrder order = UniqueOrder::ascending;  ///< of the distinct ids in the result
   /// A device scalar with the number of ids: only the first *count ids exist. Null: all ids exist.
   DeviceCount<R> count = {};
 

@@ -66,13 +66,13 @@ template <Runtime R>
 /// Selects the gradients of layer_norm() to compute. Nothing is launched for a gradient that is not
 /// selected.
 struct WantedOfLayerNorm {
-  bool input = true;
+  bool input = true;       ///< computes LayerNormGradients::input
   bool parameters = true;  ///< weight and bias
 };
 /// The gradients of layer_norm(). Null for a gradient that WantedOfLayerNorm does not select.
 template <Runtime R = DefaultRuntime>
 struct LayerNormGradients {
-  std::optional<Tensor<float, R>> input;
+  std::optional<Tensor<float, R>> input;   ///< in the shape of the input
   std::optional<Tensor<float, R>> weight;  ///< [width]
   std::optional<Tensor<float, R>> bias;    ///< [width]
 };

@@ -37,8 +37,8 @@ struct LossOptions {
 /// respect to its logit: (sigmoid(logit) - label), with weights as LossOptions describes.
 template <Runtime R = DefaultRuntime>
 struct BceResult {
-  Tensor<float, R> losses;
-  Tensor<float, R> gradients;
+  Tensor<float, R> losses;     ///< in the shape of the logits
+  Tensor<float, R> gradients;  ///< in the shape of the logits
 };
 
 namespace detail {

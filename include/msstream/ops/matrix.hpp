@@ -12,9 +12,9 @@
 namespace msstream::ops {
 
 struct MatmulOptions {
-  bool transpose_left = false;
-  bool transpose_right = false;
-  float factor = 1.0F;  ///< multiplies the product
+  bool transpose_left = false;   ///< multiplies by the transpose of the first factor
+  bool transpose_right = false;  ///< multiplies by the transpose of the second factor
+  float factor = 1.0F;           ///< multiplies the product
 };
 
 namespace detail {

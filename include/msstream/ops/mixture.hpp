@@ -20,8 +20,8 @@ using Gates = std::vector<std::vector<int>>;
 /// batch, choices] if each gate has the same number of choices.
 template <Runtime R = DefaultRuntime>
 struct GateLogits {
-  Tensor<float, R> logits;
-  Gates gates;
+  Tensor<float, R> logits;  ///< before the softmax of each gate
+  Gates gates;              ///< the experts of each gate, in the order of the logits
 
   /// Converts to gates without a runtime type. For use by the library only.
   template <std::same_as<GateLogits<detail::AnyRuntime>> Any>
@@ -88,7 +88,7 @@ template <Runtime R>
 template <Runtime R = DefaultRuntime>
 struct MixtureGradients {
   std::vector<std::optional<Tensor<float, R>>> experts;  ///< null where not wanted
-  std::vector<Tensor<float, R>> logits;
+  std::vector<Tensor<float, R>> logits;                  ///< one for each GateLogits, in its shape
 };
 
 namespace detail {

@@ -17,8 +17,8 @@ namespace msstream::ops {
 /// evaluation uses. Begin with means of 0 and variances of 1.
 template <Runtime R = DefaultRuntime>
 struct RunningStatistics {
-  Tensor<float, R> mean;
-  Tensor<float, R> variance;
+  Tensor<float, R> mean;      ///< [width], 0 at first
+  Tensor<float, R> variance;  ///< [width], 1 at first
 
   /// Converts to statistics without a runtime type. For use by the library only.
   template <std::same_as<RunningStatistics<detail::AnyRuntime>> Any>
@@ -52,7 +52,7 @@ struct BatchNormOptions {
 /// gradient needs.
 template <Runtime R = DefaultRuntime>
 struct BatchNormResult {
-  Tensor<float, R> output;
+  Tensor<float, R> output;  ///< in the shape of the input
   /// [4, width]: the means, their rounding errors, 1 / sqrt(variance + epsilon), and the number of
   /// rows that count.
   Tensor<float, R> statistics;

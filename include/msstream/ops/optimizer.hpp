@@ -61,7 +61,8 @@ void require_group(char const* operation, ParameterGroup const& group);
 /// The state of an optimizer for one parameter: up to two float32 tensors of state_shape().
 template <Runtime R = DefaultRuntime>
 struct OptimizerState {
-  std::optional<Tensor<float, R>> first = {};
+  std::optional<Tensor<float, R>> first = {};  ///< such as the momentum; null if states_of() is 0
+  /// The second state, such as Adam's second moment; null if states_of() is 0 or 1.
   std::optional<Tensor<float, R>> second = {};
 
   /// Converts to a state without a runtime type. For use by the library only.
@@ -142,6 +143,7 @@ class StepCounter<detail::AnyRuntime> {
   /// Ordered like an operation. Does not block the host. Throws std::invalid_argument for a factor
   /// that is negative, infinite or NaN.
   void set_rate(float rate, std::source_location issued_at = std::source_location::current());
+  /// Returns the schedule whose factor multiplies the learning rate.
   [[nodiscard]] Schedule const& schedule() const noexcept { return schedule_; }
   [[nodiscard]] detail::TensorOf<std::uint8_t> const& tensor() const noexcept { return state_; }
 
@@ -186,15 +188,16 @@ class StepCounter : public StepCounter<detail::AnyRuntime> {
               Schedule schedule,
               std::source_location issued_at = std::source_location::current())
       : Body(device.state(), std::move(schedule), 1.0F, issued_at) {}
+  /// Returns the state in device memory, as bytes, for checkpoints. Copies share it.
   [[nodiscard]] Tensor<std::uint8_t, R> tensor() const { return detail::typed<R>(Body::tensor()); }
 };
 
 template <Runtime R = DefaultRuntime>
 struct DenseParameter {
-  Tensor<float, R> weight;
-  Tensor<float, R> gradient;
-  OptimizerState<R> state;
-  ParameterGroup group = {};
+  Tensor<float, R> weight;    ///< of any shape; updated in place
+  Tensor<float, R> gradient;  ///< in the shape of the weight
+  OptimizerState<R> state;    ///< by make_state() of dense_kind(); updated in place
+  ParameterGroup group = {};  ///< numbers that differ from the rule's
 
   /// Converts to a parameter without a runtime type. For use by the library only.
   template <std::same_as<DenseParameter<detail::AnyRuntime>> Any>
@@ -270,10 +273,10 @@ struct TableParameter<detail::AnyRuntime> {
 
 template <Runtime R>
 struct TableParameter {
-  AnyTable<R> table;  ///< [rows, width]
-  RowGradients<R> gradients;
-  OptimizerState<R> state;
-  ParameterGroup group = {};
+  AnyTable<R> table;          ///< [rows, width]
+  RowGradients<R> gradients;  ///< of the rows that were looked up; the others stay
+  OptimizerState<R> state;    ///< by make_state() for the table; updated in place
+  ParameterGroup group = {};  ///< numbers that differ from the rule's
 
   /// Converts to a table without a runtime type. For use by the library only.
   operator TableParameter<detail::AnyRuntime>() const {  // NOLINT(google-explicit-constructor)

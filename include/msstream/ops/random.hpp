@@ -29,7 +29,7 @@ class RandomDraw;
 
 /// The options of a RandomGenerator.
 struct RandomOptions {
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;  ///< generators with equal seeds draw equal numbers
 };
 
 /// The state of random operations that draw new numbers in each step: a seed and the number of the
@@ -114,10 +114,12 @@ RandomGenerator(Device<R>, RandomOptions = {}) -> RandomGenerator<R>;
 /// The key of the numbers that fill a tensor: a seed, and the name of the tensor or a number of its
 /// own. Tensors of one seed with different names get independent numbers.
 struct RandomKey {
-  std::uint64_t seed = 0;
-  std::uint64_t stream = 0;
+  std::uint64_t seed = 0;    ///< of the program, for all its tensors
+  std::uint64_t stream = 0;  ///< of the tensor: a number of its own, or stream_of() its name
 
   constexpr RandomKey() = default;
+  /// Makes the key of a tensor with a number, or with a name, of which stream_of() makes the
+  /// number.
   constexpr RandomKey(std::uint64_t of_seed, std::uint64_t number)
       : seed(of_seed), stream(number) {}
   constexpr RandomKey(std::uint64_t of_seed, std::string_view name)
@@ -275,7 +277,7 @@ struct DropoutOptions {
 /// which the gradient needs. `drawn` is null if the rate is 0.
 template <Runtime R = DefaultRuntime>
 struct DropoutResult {
-  Tensor<float, R> output;
+  Tensor<float, R> output;  ///< in the shape of the input
   std::optional<Tensor<std::int64_t, R>> drawn;
 };
 

@@ -24,18 +24,18 @@ class Schedule {
   struct StepDecay {
     detail::Required<std::int64_t> every;  ///< steps, from 1
     float factor = 0.1F;                   ///< [0, infinity)
-    Warmup warmup = {0, 0.0F, 1.0F};
+    Warmup warmup = {0, 0.0F, 1.0F};       ///< before the first decay; none by default
   };
   struct Polynomial {
     detail::Required<std::int64_t> steps;  ///< of warm-up and decay together
     float end = 0.0F;                      ///< the last factor, [0, infinity)
     float power = 1.0F;                    ///< (0, infinity); 1 is linear
-    Warmup warmup = {0, 0.0F, 1.0F};
+    Warmup warmup = {0, 0.0F, 1.0F};       ///< before the decay; none by default
   };
   struct Cosine {
     detail::Required<std::int64_t> steps;  ///< of warm-up and decay together
     float end = 0.0F;                      ///< the last factor, [0, infinity)
-    Warmup warmup = {0, 0.0F, 1.0F};
+    Warmup warmup = {0, 0.0F, 1.0F};       ///< before the decay; none by default
   };
 
   /// The factor 1 in every step.
@@ -71,7 +71,9 @@ class Schedule {
     float warmup_from = 0.0F;
     float warmup_power = 1.0F;
   };
+  /// Returns the form and its numbers. For use by the library only.
   [[nodiscard]] Numbers const& numbers() const noexcept { return numbers_; }
+  /// Returns the factors of a tabulated schedule. For use by the library only.
   [[nodiscard]] std::vector<float> const& table() const noexcept { return table_; }
 
  private:

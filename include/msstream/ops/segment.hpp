@@ -72,10 +72,12 @@ class Segments {
 /// max, min and prod also the `values` [capacity, width] and the `reduced` [segments, width].
 template <Runtime R = DefaultRuntime>
 struct SegmentForward {
-  std::int64_t capacity;
+  std::int64_t capacity;  ///< the number of value rows
   std::optional<Tensor<float, R>> values = {};
   std::optional<Tensor<float, R>> reduced = {};
 
+  /// Takes the number of value rows, or for max, min and prod the values and the result of the
+  /// forward.
   // NOLINTNEXTLINE(google-explicit-constructor): sums, means and sqrtn need a capacity only
   SegmentForward(std::int64_t value_rows) : capacity(value_rows) {}
   SegmentForward(Tensor<float, R> all_values, Tensor<float, R> reduced_values)

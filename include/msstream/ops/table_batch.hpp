@@ -73,6 +73,7 @@ class TableBatch {
              std::source_location issued_at = std::source_location::current())
       : any_(weights.any(), rows, issued_at) {}
 
+  /// Returns the number of tables.
   [[nodiscard]] std::int64_t tables() const noexcept { return any_.tables(); }
   /// Returns the weights of all tables, [rows of all tables, width].
   [[nodiscard]] Tensor<T, R> weights() const { return {Known(), any_.weights()}; }

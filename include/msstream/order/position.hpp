@@ -19,7 +19,7 @@ using StreamIndex = std::uint32_t;
 /// "before everything". The number has 64 bits: 32 bits would wrap within hours, and waits would
 /// then be skipped.
 struct Position {
-  StreamIndex stream = 0;
+  StreamIndex stream = 0;  ///< number of the stream in its tracker
   std::uint64_t number = 0;
 
   friend bool operator==(Position const&, Position const&) = default;

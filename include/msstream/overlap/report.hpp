@@ -30,16 +30,16 @@ class OverlapReport {
   /// with nothing to run beside it), "lost" (one, by a cause) or "idle" (none, by a cause).
   struct Time {
     std::string kind;
-    std::string cause;  ///< its id, such as "launch-bound"; empty for overlapped and alone
-    std::int64_t ns = 0;
+    std::string cause;    ///< its id, such as "launch-bound"; empty for overlapped and alone
+    std::int64_t ns = 0;  ///< nanoseconds, in the whole window
   };
   /// One cause of lost time.
   struct Finding {
-    std::string cause;  ///< its id
-    std::string summary;
-    std::int64_t lost_ns = 0;           ///< in the whole window
-    std::vector<std::string> evidence;  ///< sentences, the largest loss first
-    std::string advice;
+    std::string cause;                        ///< its id
+    std::string summary;                      ///< a sentence that names the cause
+    std::int64_t lost_ns = 0;                 ///< in the whole window
+    std::vector<std::string> evidence;        ///< sentences, the largest loss first
+    std::string advice;                       ///< what to change in the program
     std::optional<double> predicted_step_ns;  ///< after the fix, if that can be predicted
   };
 

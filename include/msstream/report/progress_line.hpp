@@ -30,16 +30,18 @@ namespace msstream::report {
 /// Thread-safe. If nothing is due, update() costs a clock reading and a lock.
 class ProgressLine {
  public:
+  /// The clock of speeds and of the time left.
   using Clock = std::chrono::steady_clock;
 
   /// The style in which a program shows its progress.
   struct Style {
+    /// The form of the progress.
     enum class Kind : unsigned char {
       bar,    ///< one line, redrawn in place at most ten times a second
       lines,  ///< a line after each tenth of the work, or each ten seconds, for log files
       quiet,  ///< shows nothing
     };
-    Kind kind = Kind::lines;
+    Kind kind = Kind::lines;      ///< the form
     bool colour = false;          ///< colours the bar
     std::size_t width = 80;       ///< width of the terminal, in columns
     std::ostream* out = nullptr;  ///< stream to write to; must outlive the ProgressLine
@@ -53,8 +55,8 @@ class ProgressLine {
   /// The value of a metric, with the name that is shown before it. An empty value changes nothing:
   /// a metric that has none yet is not shown.
   struct Metric {
-    std::string_view name;
-    std::optional<double> value;
+    std::string_view name;        ///< such as "loss"
+    std::optional<double> value;  ///< empty: unknown
   };
 
   /// Shows `title` at the start of each line. If the number of rows in all is not known, `total` is

@@ -35,6 +35,7 @@ class RunReport {
   /// A number, a text, a truth value or, if empty, null.
   class Value {
    public:
+    /// Takes a number, a text, a truth value, or null; an empty optional is null, too.
     Value(std::nullptr_t) {}  // NOLINT(google-explicit-constructor)
     template <class T>
       requires(std::integral<T> || std::floating_point<T>)
@@ -70,6 +71,7 @@ class RunReport {
 
     Held held_;
   };
+  /// An object of a list: its members by name.
   using Row = std::initializer_list<std::pair<std::string_view, Value>>;
 
   /// Makes an empty report. Of a list, at most `most_entries` entries are kept, so that a long run

@@ -63,6 +63,7 @@ class TensorBoardWriter {
   /// ends with the last event of the flush before.
   void flush();
 
+  /// Returns the path of the event file that is written.
   [[nodiscard]] std::filesystem::path const& path() const noexcept;
 
  private:

@@ -30,8 +30,8 @@ class Checked : public RuntimeDecorator<R> {
 
  public:
   struct Options {
-    typename R::Options runtime = {};
-    CheckerOptions check = {};
+    typename R::Options runtime = {};  ///< of the runtime that is checked
+    CheckerOptions check = {};         ///< of its checker
     /// The checker to use; null makes a new one. Two devices that share a dependency tracker must
     /// share a checker, too.
     std::shared_ptr<Checker> checker = nullptr;
@@ -41,6 +41,7 @@ class Checked : public RuntimeDecorator<R> {
 
   static constexpr std::string_view name = R::name;
 
+  /// Makes the runtime, and a checker that follows all its calls.
   explicit Checked(Options options = {})
       : Base(options.runtime),
         checker_(options.checker != nullptr ? options.checker
@@ -48,6 +49,7 @@ class Checked : public RuntimeDecorator<R> {
     detail::SyncWatch<R>::start();
   }
 
+  /// Returns the checker, which has the findings.
   [[nodiscard]] std::shared_ptr<Checker> const& checker() const noexcept { return checker_; }
 
   native_stream create_stream(StreamPriority priority, SmPartition partition = {}) {
@@ -230,6 +232,8 @@ class Checked : public RuntimeDecorator<R> {
     checker_->graph_destroyed(handle_of(graph));
     inner_.destroy_graph(graph);
   }
+  /// Returns the operations that were captured into the graph, or null if the checker did not see
+  /// it.
   template <class Graph>
   [[nodiscard]] OperationParts parts_of(Graph graph) const requires CapturingRuntime<R> {
     return checker_->parts_of(handle_of(graph));

@@ -40,7 +40,9 @@ enum class CheckKind : std::uint8_t {
   implicit_sync,  ///< a call inside a stream scope that makes all streams wait for each other
   leak,           ///< a stream, event or allocation that still exists at the end
 };
+/// Returns the name of a kind, such as "race".
 [[nodiscard]] std::string_view name_of(CheckKind kind) noexcept;
+/// All kinds, in their order.
 inline constexpr std::array kCheckKinds = {CheckKind::race,
                                            CheckKind::use_after_free,
                                            CheckKind::early_reuse,
@@ -60,23 +62,24 @@ struct CheckReport {
   struct Access {
     std::string operation;  ///< the operation's name, prefixed by the enclosing name scopes
     std::string lane;       ///< the name of the stream, such as "group 2 h2d"
-    AccessMode mode;
-    std::uintptr_t begin;
-    std::size_t bytes;
-    std::source_location issued_at;
+    AccessMode mode;        ///< read, write or accumulate
+    std::uintptr_t begin;   ///< address of the first byte
+    std::size_t bytes;      ///< their number, from `begin`
+    std::source_location issued_at;        ///< the line of the program that issued it
     std::source_location scope_opened_at;  ///< line 0 if the access is outside all scopes
 
-    [[nodiscard]] std::string text() const;
+    [[nodiscard]] std::string text() const;  ///< Returns the access as lines for people.
   };
 
-  CheckKind kind;
+  CheckKind kind;                ///< of the finding
   std::string message;           ///< a sentence that describes the finding
   std::optional<Access> first;   ///< the access that was issued first
   std::optional<Access> second;  ///< the access at which the problem was found
   /// The change to the program that would prevent the finding.
   std::string missing;
-  std::uint64_t times = 1;
+  std::uint64_t times = 1;  ///< how often it was made, from 1
 
+  /// Returns the finding as lines for people: both accesses, and what is missing.
   [[nodiscard]] std::string text() const;
   /// Returns whether both reports have the same kind and the same operations, streams, access modes
   /// and issue locations. If neither has an access, compares the messages instead.
@@ -90,8 +93,10 @@ struct CheckReport {
 /// The exception that a checking runtime throws at a finding if its mode is CheckMode::throw_error.
 class RaceError : public std::logic_error {
  public:
+  /// Makes the error, whose message is the text of the report.
   explicit RaceError(CheckReport report)
       : std::logic_error(report.text()), report_(std::move(report)) {}
+  /// Returns the finding.
   [[nodiscard]] CheckReport const& report() const noexcept { return report_; }
 
  private:
@@ -107,6 +112,7 @@ class CapturedParts;
 enum class CheckMode : std::uint8_t { throw_error, log, count };
 
 struct CheckerOptions {
+  /// The reaction to a finding, by default that of MSSTREAM_CHECK_MODE.
   CheckMode mode = env::choice(
       "MSSTREAM_CHECK_MODE",
       CheckMode::throw_error,
@@ -136,9 +142,9 @@ struct CheckerOptions {
 /// must share a checker. Thread-safe, with a single lock, because a checker is a debugging tool.
 class Checker {
  public:
-  using Handle = std::uintptr_t;
+  using Handle = std::uintptr_t;  ///< a handle of a stream, event or graph, by handle_of()
 
-  explicit Checker(CheckerOptions options = {});
+  explicit Checker(CheckerOptions options = {});  ///< Makes a checker without findings.
   /// Reports the streams, events and memory that still exist, and writes the report file, if any.
   ~Checker();
   Checker(Checker const&) = delete;
@@ -149,6 +155,7 @@ class Checker {
   /// Returns the number of findings so far, repetitions included.
   [[nodiscard]] std::uint64_t count() const;
   [[nodiscard]] std::uint64_t count(CheckKind kind) const;
+  /// Returns json_of() all findings so far.
   [[nodiscard]] std::string json() const { return json_of(reports()); }
   /// Drops the findings so far, and their counts.
   void clear();
@@ -165,10 +172,11 @@ class Checker {
   // Functions of the checker that a checking runtime calls. If the order relative to the runtime's
   // own call matters, one function is called before that call and another one after it.
 
-  void stream_created(Handle stream);
+  void stream_created(Handle stream);  ///< Follows the stream from now on.
+  /// Forgets the stream; its handle may come again.
   void stream_destroyed(Handle stream) noexcept;
-  void event_created(Handle event);
-  void event_destroyed(Handle event) noexcept;
+  void event_created(Handle event);             ///< Follows the event from now on.
+  void event_destroyed(Handle event) noexcept;  ///< Reports later uses of the event.
 
   void stream_named(Handle stream, std::string_view name);
 
@@ -184,6 +192,7 @@ class Checker {
   /// on the result from then on. `tracker`: the dependency tracker keeps an order that it has
   /// promised, or looks for complete work, and the program must not rely on the result.
   enum class Account : std::uint8_t { program, tracker };
+  /// Returns the clocks of all work on the stream so far.
   [[nodiscard]] Moment tail_of(Handle stream);
   /// Returns the vector clocks of the work that the event covers. `call` names the calling function
   /// in a report. If the event was destroyed, reports that and returns null; the caller must then
@@ -192,8 +201,11 @@ class Checker {
   /// Returns the vector clocks of the work that the event covers, for a wait by the stream. Reports
   /// an event that was destroyed, and then returns null, or that was never recorded.
   [[nodiscard]] std::optional<Moment> waitable_moment_of(Handle event, Handle stream);
+  /// Makes the event cover the moment, and nothing else.
   void recorded(Handle event, Moment moment);
+  /// Orders all later work of the stream after the moment.
   void waited(Handle stream, Moment const& moment, Account of = Account::program);
+  /// Orders all later calls of the host after the moment, which it knows to be complete.
   void host_saw(Moment const& moment, Account of = Account::program);
 
   // Functions of the checker that the dependency tracker calls. The checker derives nothing from
@@ -220,7 +232,9 @@ class Checker {
   /// Checks that the memory that the operation declares is allocated and, if the operation reads
   /// it, was written. Stores the number of the memory's allocation in each declared use.
   void declare(Operation& operation);
+  /// Begins the launch of an operation on the stream: what is put on it until end() is its work.
   void begin(OperationHandle const& operation, Handle stream);
+  /// Ends the launch of the operation that begin() named last for the stream.
   void end(Handle stream, Outcome outcome) noexcept;
   /// Records that the operation is not launched and has written nothing. Called instead of begin()
   /// and end(), or after a begin() that threw.
@@ -237,22 +251,25 @@ class Checker {
   [[nodiscard]] OperationHandle begin_transfer(std::string_view name,
                                                std::vector<MemoryUse> uses,
                                                Handle stream);
+  /// Ends the copy or fill that begin_transfer() returned; does nothing for null.
   void end_transfer(OperationHandle const& transfer, Handle stream, Outcome outcome) noexcept;
+  /// Reports a copy from or to host memory that is not pinned.
   void pageable_copy(std::string_view name, void const* host_memory, Handle stream);
   /// Reports a copy of `bytes` > 0 between two different addresses if the two ranges share bytes.
   void copies(
       std::string_view name, void const* to, void const* from, std::size_t bytes, Handle stream);
+  /// Returns whether all these bytes are pinned memory.
   [[nodiscard]] bool is_pinned(void const* memory, std::size_t bytes) const;
 
   // Functions of the checker for captures. A stream joins a capture by waiting for an event that
   // was recorded in it.
 
-  void capture_began(Handle origin);
-  void capture_ended(Handle origin) noexcept;
+  void capture_began(Handle origin);           ///< Begins a capture whose first stream is `origin`.
+  void capture_ended(Handle origin) noexcept;  ///< Ends the capture that began on `origin`.
   /// Ends the capture that began on the stream `origin`, and stores the captured operations as the
   /// parts of the graph.
   void graph_made(Handle origin, Handle graph);
-  void graph_destroyed(Handle graph) noexcept;
+  void graph_destroyed(Handle graph) noexcept;  ///< Forgets the operations of the graph.
   /// Returns the operations that were captured into the graph. Null if the graph was made by code
   /// that the checker does not observe.
   [[nodiscard]] OperationParts parts_of(Handle graph) const;
@@ -261,13 +278,19 @@ class Checker {
   /// for the graph launch, or if the graph was made by code that the checker does not observe.
   [[nodiscard]] OperationHandle begin_launch(Handle graph, Handle stream);
 
+  /// The kind of memory: of the device, or pinned memory of the host.
   enum class Space : std::uint8_t { device, pinned };
+  /// Follows memory that the runtime has allocated.
   void allocated(void const* memory, std::size_t bytes, Space space);
+  /// Reports work that may still use the memory.
   void freed(void const* memory, std::size_t bytes) noexcept;
   /// Records that the same device memory is mapped at both addresses now.
   void moved(void const* to, void const* from, std::size_t bytes);
+  /// Says that an allocator holds the memory, and has not given it out.
   void pooled(void const* memory, std::size_t bytes);
+  /// Says that the allocator has given out the memory: its contents are unwritten.
   void taken(void const* memory, std::size_t bytes);
+  /// Says that the memory is the allocator's again: later uses are reported.
   void returned(void const* memory, std::size_t bytes) noexcept;
   void host_uses(MemoryUse const& use);
 

@@ -121,7 +121,7 @@ class Cuda {
   [[nodiscard]] stream_ref ref(native_stream stream, native_libraries libraries) const {
     return {stream, libraries};
   }
-  void make_current() const;
+  void make_current() const;  ///< Makes the device that of the calling thread.
 
   // Implements InteropRuntime. CUDA's default streams get ids from msstream; each thread's default
   // stream is a stream of its own.
@@ -138,6 +138,7 @@ class Cuda {
   };
   [[nodiscard]] std::optional<ForeignStream> identify(native_stream stream) const;
   [[nodiscard]] Visit visit() const noexcept { return Visit(ordinal_); }
+  /// Returns the number of the device, from 0.
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
 
  private:

@@ -42,11 +42,14 @@ class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<I
   using native_libraries = typename Inner::native_libraries;
   using stream_ref = typename Inner::stream_ref;
 
+  /// Makes the inner runtime from its options.
   explicit RuntimeDecorator(typename Inner::Options const& options) : inner_(options) {}
   RuntimeDecorator(RuntimeDecorator const&) = delete;
   RuntimeDecorator& operator=(RuntimeDecorator const&) = delete;
 
+  /// Returns the runtime that gets the calls.
   [[nodiscard]] Inner& inner() noexcept { return inner_; }
+  /// Returns the checker of the inner runtime, if it has one.
   [[nodiscard]] auto const& checker() const noexcept requires requires(Inner const& inner) {
     inner.checker();
   }
@@ -116,6 +119,7 @@ class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<I
   [[nodiscard]] stream_ref ref(native_stream stream, native_libraries libraries) const {
     return inner_.ref(stream, libraries);
   }
+  /// Makes the device of the inner runtime that of the calling thread.
   void make_current() requires requires(Inner& inner) { inner.make_current(); }
   { inner_.make_current(); }
   /// Returns the number of the runtime's device. Exists only if the wrapped runtime numbers its
@@ -151,6 +155,7 @@ class RuntimeDecorator : public detail::VisitOf<Inner>, public detail::GraphOf<I
   void destroy_graph(Graph graph) noexcept requires CapturingRuntime<Inner> {
     inner_.destroy_graph(graph);
   }
+  /// Returns the operations that were captured into the graph, as the inner runtime knows them.
   template <class Graph>
   [[nodiscard]] OperationParts parts_of(Graph graph) requires requires(Inner& inner) {
     inner.parts_of(graph);

@@ -26,6 +26,8 @@ using PlainDefaultRuntime = Host;
 #if MSSTREAM_CHECKED
 using DefaultRuntime = Checked<PlainDefaultRuntime>;
 #else
+/// The runtime of a program that names none: Cuda in a build with CUDA, otherwise Host; checked in
+/// a build with MSSTREAM_CHECKED.
 using DefaultRuntime = PlainDefaultRuntime;
 #endif
 

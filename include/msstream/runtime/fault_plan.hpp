@@ -45,6 +45,7 @@ enum class Fault : std::uint8_t {
   sticky           ///< CudaError 700 from this and every later call: the device is lost
 };
 
+/// Returns the name of a call, such as "record", or of a fault.
 [[nodiscard]] std::string_view name_of(RuntimeCall call) noexcept;
 [[nodiscard]] std::string_view name_of(Fault fault) noexcept;
 
@@ -55,7 +56,7 @@ class FaultPlan {
   /// A recorded runtime call. `number` counts the calls since the last fail() or reset(), from 1.
   struct Call {
     std::uint64_t number;
-    RuntimeCall kind;
+    RuntimeCall kind;  ///< the function of the runtime
     /// The operation whose work makes the call; empty outside all operations.
     std::string operation;
   };
@@ -71,6 +72,7 @@ class FaultPlan {
 
   /// Returns the runtime calls since the last fail() or reset().
   [[nodiscard]] std::vector<Call> calls() const;
+  /// Returns the number of calls since the last fail() or reset().
   [[nodiscard]] std::uint64_t call_count() const;
   /// Returns the runtime call that was made to fail, or the first one if the fault is sticky. Null
   /// if none has failed.

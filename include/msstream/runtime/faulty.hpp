@@ -33,7 +33,7 @@ class Faulty : public RuntimeDecorator<R> {
 
  public:
   struct Options {
-    typename R::Options runtime = {};
+    typename R::Options runtime = {};  ///< of the runtime whose calls fail
     /// The plan that decides which runtime call fails. The test keeps a copy of the pointer, to
     /// change the plan and to read its records. Two devices may share one plan.
     std::shared_ptr<FaultPlan> plan = std::make_shared<FaultPlan>();
@@ -44,6 +44,7 @@ class Faulty : public RuntimeDecorator<R> {
 
   static constexpr std::string_view name = R::name;
 
+  /// Makes the runtime, without a call that fails unless the plan has one.
   explicit Faulty(Options const& options = {}) : Base(options.runtime), plan_(options.plan) {
     require(plan_ != nullptr, "Faulty: no plan");
   }
@@ -53,6 +54,7 @@ class Faulty : public RuntimeDecorator<R> {
     }
   }
 
+  /// Returns the plan, by which the test chooses the call that fails.
   [[nodiscard]] std::shared_ptr<FaultPlan> const& plan() const noexcept { return plan_; }
 
   native_stream create_stream(StreamPriority priority, SmPartition partition = {}) {

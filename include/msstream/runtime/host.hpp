@@ -41,6 +41,7 @@ class Host {
 
   static constexpr std::string_view name = "host";
 
+  /// Makes a runtime whose streams are threads, and whose memory is that of the process.
   Host();
   explicit Host(Options options);
   ~Host();

@@ -14,6 +14,7 @@ struct SmPartition {
   int parts = 1;
   int spared = 0;
 
+  /// Returns whether kernels may use every multiprocessor.
   [[nodiscard]] bool is_all() const noexcept { return parts == 1 && spared == 0; }
 };
 

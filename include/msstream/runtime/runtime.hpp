@@ -25,8 +25,8 @@ enum class CopyKind : std::uint8_t { h2d, d2h, d2d };
 
 /// The amounts of device memory that the runtime reports.
 struct MemoryInfo {
-  std::size_t free_bytes;
-  std::size_t total_bytes;
+  std::size_t free_bytes;   ///< not in use by any process
+  std::size_t total_bytes;  ///< of the device
 };
 
 namespace detail {
@@ -97,6 +97,7 @@ concept Runtime = std::same_as<R, detail::AnyRuntime> || detail::HasFunctionsOfR
 /// its driver, which may happen before the destructors of static objects run.
 enum class RuntimeLife : std::uint8_t { process, driver };
 
+/// The period in which a runtime of type R can be used, by default as long as the process exists.
 template <class R>
 inline constexpr RuntimeLife life_of = RuntimeLife::process;
 template <class Decorator>

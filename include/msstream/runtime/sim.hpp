@@ -51,7 +51,7 @@ namespace msstream {
 struct SimCost {
   /// The cost of a kernel that has the simulated device to itself.
   struct Kernel {
-    double device_ns;
+    double device_ns;  ///< if it has all the multiprocessors that it can fill
     /// The number of multiprocessors that the kernel can fill, at most those of the device; 0 if
     /// the kernel needs none.
     int sms;
@@ -66,16 +66,16 @@ struct SimCost {
   };
 
   // The host times of calls in ns, measured on one H200.
-  double launch_call_ns = 2600;
-  double copy_call_ns = 2600;  ///< a call that copies or fills; assumed equal to a launch
-  double record_call_ns = 130;
-  double wait_call_ns = 110;
-  double query_call_ns = 140;
+  double launch_call_ns = 2600;  ///< a call that launches a kernel
+  double copy_call_ns = 2600;    ///< a call that copies or fills; assumed equal to a launch
+  double record_call_ns = 130;   ///< a call that records an event
+  double wait_call_ns = 110;     ///< a call that makes a stream wait
+  double query_call_ns = 140;    ///< a call that queries an event or a stream
 
   // The speeds of copies, measured on one H200, and their latency, a guess. Each copy engine runs
   // one copy at a time.
-  double h2d_bytes_per_ns = 55;
-  double d2h_bytes_per_ns = 55;
+  double h2d_bytes_per_ns = 55;    ///< to the device, from pinned memory
+  double d2h_bytes_per_ns = 55;    ///< from the device, to pinned memory
   double d2d_bytes_per_ns = 4280;  ///< counts the bytes read and the bytes written
   double copy_latency_ns = 1000;   ///< the latency of h2d and d2h copies
 
@@ -117,8 +117,9 @@ class Sim {
     /// The size in bytes of device memory. Memory is taken from the machine only when it is
     /// allocated.
     std::size_t memory_bytes = std::size_t{16} << 30U;
+    /// Chooses what happens next; by default as MSSTREAM_SIM_SCHEDULE says.
     sim::ScheduleFactory schedule = sim::schedule_from_environment();
-    SimCost cost = {};
+    SimCost cost = {};  ///< the times of calls and work
     /// Whether work is executed. If false, kernels, copies and fills take their time but are not
     /// executed, so memory never has the right contents: for cost estimates alone. Host functions
     /// run, since the program's progress may depend on them.
@@ -135,6 +136,7 @@ class Sim {
 
   static constexpr std::string_view name = "sim";
 
+  /// Begins a simulation at time 0, for the calling thread alone.
   Sim();
   explicit Sim(Options const& options);
   ~Sim();

@@ -23,7 +23,7 @@ struct Exploration {
   struct Options {
     /// The number of random orders to run. 0: every order in which the program can run.
     std::size_t random_schedules = 0;
-    std::uint64_t first_seed = 1;
+    std::uint64_t first_seed = 1;     ///< of the random orders, which have ascending seeds
     std::size_t most_runs = 100'000;  ///< the maximum number of runs if `random_schedules` is 0
     /// Whether to leave out orders that differ from others only in steps whose order cannot be
     /// observed. Set to false to check that no outcome is lost.
@@ -32,19 +32,19 @@ struct Exploration {
     Sim::Options runtime = {};
   };
   struct Outcome {
-    std::string outcome;
+    std::string outcome;   ///< the program's result as text
     std::string schedule;  ///< the first schedule that led to the outcome
-    std::size_t runs;
+    std::size_t runs;      ///< how many had it
   };
   struct Failure {
-    std::string what;
-    std::string schedule;
+    std::string what;      ///< the message of the exception, or that false was returned
+    std::string schedule;  ///< of the run that failed
   };
 
   std::size_t schedules = 0;  ///< the number of different orders that were run
   std::size_t repeats = 0;    ///< the number of runs that turned out to be an order already seen
   bool complete = false;      ///< whether all orders were run
-  std::vector<Outcome> outcomes;
+  std::vector<Outcome> outcomes;   ///< the different outcomes, that of the first run first
   std::optional<Failure> failure;  ///< the failure that ended the search, if any
 
   /// Returns whether every run passed and all runs had the same outcome.

@@ -55,8 +55,8 @@ enum class MatmulPrecision : std::uint8_t { float32, tf32 };
 
 /// The options for creating a stream group's library handles.
 struct LibraryOptions {
-  std::size_t workspace_bytes = std::size_t{4} << 20U;
-  MatmulPrecision matmul_precision = MatmulPrecision::float32;
+  std::size_t workspace_bytes = std::size_t{4} << 20U;          ///< of cuBLASLt, in device memory
+  MatmulPrecision matmul_precision = MatmulPrecision::float32;  ///< of float32 products
 };
 
 /// The argument of a closure given to issue() on the CUDA runtime. Converts to `cudaStream_t`.
@@ -65,16 +65,17 @@ struct CudaStream {
   /// stream or in graphs, so that no two pieces of work use the workspace at once. Two host threads
   /// may use the handles at once, while one of them captures.
   struct Libraries {
-    int ordinal;  ///< the number of the device of the handles
-    cublasLtContext* blas;
-    void* workspace;
-    std::size_t workspace_bytes;
-    MatmulPrecision precision;
+    int ordinal;                  ///< the number of the device of the handles
+    cublasLtContext* blas;        ///< the handle of cuBLASLt
+    void* workspace;              ///< device memory for products
+    std::size_t workspace_bytes;  ///< the size of `workspace`
+    MatmulPrecision precision;    ///< of float32 products
   };
 
-  CUstream_st* handle;
-  Libraries* libraries;
+  CUstream_st* handle;   ///< the cudaStream_t
+  Libraries* libraries;  ///< those of the stream's group
 
+  /// Returns the handle, so that a CudaStream can be passed to CUDA.
   operator CUstream_st*() const noexcept { return handle; }  // NOLINT(google-explicit-constructor)
 };
 

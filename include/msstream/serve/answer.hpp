@@ -19,7 +19,7 @@ struct Answer {
   /// The version of the model that computed the whole answer: 1 for the pool's first model, and 1
   /// more after each swap().
   std::uint64_t version = 0;
-  int replica = 0;
+  int replica = 0;  ///< number of the replica that computed it, from 0
   /// The time from submit() until the query's replica began to work on it: until the query was
   /// launched or, if the replica still had another launch in flight, until that launch was seen to
   /// be complete.
@@ -32,10 +32,13 @@ struct Answer {
 /// Reports that the pool did not accept a query, or could not run one that it had accepted.
 class Refused : public std::runtime_error {
  public:
+  /// The queue was full, the pool was being drained, or every replica had failed.
   enum class Reason : std::uint8_t { queue_full, draining, no_replica_left };
+  /// Makes the error with the reason and a message.
   Refused(Reason reason, std::string const& message)
       : std::runtime_error(message), reason_(reason) {}
 
+  /// Returns why the pool did not run the query.
   [[nodiscard]] Reason reason() const noexcept { return reason_; }
 
  private:
@@ -52,9 +55,11 @@ class DeadlineExceeded : public std::runtime_error {
 /// The result of a query: an answer, or the reason why there is none.
 class Outcome {
  public:
+  /// Makes the result of a query that has an answer, or of one that ended with an error.
   explicit Outcome(Answer answer) noexcept : ended_(std::move(answer)) {}
   explicit Outcome(std::exception_ptr error) noexcept : ended_(std::move(error)) {}
 
+  /// Returns whether there is an answer, and not an error.
   [[nodiscard]] bool has_answer() const noexcept { return std::holds_alternative<Answer>(ended_); }
   /// Returns the answer. Throws error() if there is none.
   [[nodiscard]] Answer const& answer() const {

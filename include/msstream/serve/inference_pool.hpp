@@ -42,6 +42,7 @@ namespace msstream::serve {
 template <class Model, Runtime R = DefaultRuntime>
 class InferencePool {
  public:
+  /// A model that the pool and the program share; the pool does not change it.
   using SharedModel = std::shared_ptr<Model const>;
   /// A function that makes a separate model, with its own weights, for a replica.
   using Clone = std::function<SharedModel(Model const&)>;
@@ -88,8 +89,11 @@ class InferencePool {
   /// a callback.
   void drain() { body_.drain(); }
 
+  /// Returns the counts of queries, launches and captures so far. Any thread may call it.
   [[nodiscard]] PoolCounts counts() const noexcept { return body_.counts(); }
+  /// Returns the latencies of the queries answered so far. Any thread may call it.
   [[nodiscard]] PoolLatencies latencies() const noexcept { return body_.latencies(); }
+  /// Returns the options with which the pool was made.
   [[nodiscard]] InferencePoolOptions const& options() const noexcept { return body_.options(); }
   /// Returns the stream pool of the first branch. Replica i runs on group i; models are tried out
   /// on the last group.

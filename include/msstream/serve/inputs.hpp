@@ -80,6 +80,7 @@ class Inputs : public Inputs<detail::AnyRuntime> {
   [[nodiscard]] Tensor<float, R> floats(std::string_view name) const {
     return {detail::OfKnownType(), Body::by_width(name, DType::float32)};
   }
+  /// Returns an int64 input in the shape that a batch of a loader has: see floats().
   [[nodiscard]] Tensor<std::int64_t, R> ints(std::string_view name) const {
     return {detail::OfKnownType(), Body::by_width(name, DType::int64)};
   }

@@ -20,7 +20,7 @@ namespace msstream::serve {
 struct InferencePoolOptions {
   /// The fields that the model reads, in the order in which queries provide them.
   std::vector<Field> inputs = {};
-  std::int64_t outputs_per_row = 1;
+  std::int64_t outputs_per_row = 1;  ///< columns of the model's result, at least 1
 
   /// The number of queries, or batches, that run concurrently, each on its own stream group: 1 to
   /// 255.
@@ -52,7 +52,7 @@ struct InferencePoolOptions {
   bool capture = true;
   /// Whether a stream group of a replica has one stream for compute and copies, instead of three.
   bool merge_streams = true;
-  StreamPriority stream_priority = StreamPriority::normal;
+  StreamPriority stream_priority = StreamPriority::normal;  ///< of the replicas' streams
   /// The number of equal parts into which the device's multiprocessors are split. Replica i runs on
   /// part i mod `sm_partitions`; with 1, on all multiprocessors. See StreamPoolOptions.
   int sm_partitions = 1;
@@ -76,6 +76,7 @@ struct InferencePoolOptions {
   [[nodiscard]] InferencePoolOptions const& checked() const;
   /// Returns the number of launch threads of all replicas together.
   [[nodiscard]] int launch_thread_total() const noexcept;
+  /// Returns how long a launch thread looks for work before it sleeps, as the options say.
   [[nodiscard]] std::chrono::microseconds launch_spin() const noexcept;
 };
 

@@ -27,13 +27,13 @@ struct Field {
     lists,
   };
 
-  std::string name;
-  DType dtype;
+  std::string name;  ///< by which the model finds its values
+  DType dtype;       ///< of the elements, on the device and in queries
   /// The number of elements of each row. For Order::lists, the number for which a bucket has room
   /// for each of its rows: the lists of a launch have at most rows of the bucket * per_row elements
   /// together.
   std::int64_t per_row;
-  Order order = Order::rows;
+  Order order = Order::rows;  ///< of the elements on the device
   /// For Order::lists: the name of a field of lists in front of this one whose lists have the same
   /// lengths, such as the ids to which this field has weights. Queries give no offsets for this
   /// field then, and Inputs::offsets() returns those of the other field.
@@ -57,6 +57,7 @@ template <Element T>
   return {std::move(name), dtype_of<T>, per_row, Field::Order::lists, std::move(offsets_of)};
 }
 
+/// The clock of deadlines.
 using Clock = std::chrono::steady_clock;
 
 /// A request to an InferencePool, such as `{.rows = 3, .values = {keys, dense}}`. The memory that
@@ -71,6 +72,8 @@ struct Query {
   /// query of one row, which has one list, may leave the offsets out.
   struct FieldValues {
     FieldValues() = default;
+    /// Views the elements, whose number is the rows times Field::per_row; for lists, with their
+    /// offsets.
     template <Element T>
     FieldValues(std::span<T const> values) noexcept  // NOLINT(google-explicit-constructor)
         : data(values.data()), count(values.size()), dtype(dtype_of<T>) {}
@@ -84,9 +87,9 @@ struct Query {
     FieldValues(std::vector<T> const& values, std::span<std::int64_t const> list_offsets) noexcept
         : FieldValues(std::span<T const>(values), list_offsets) {}
 
-    void const* data = nullptr;
-    std::size_t count = 0;
-    DType dtype = DType::uint8;
+    void const* data = nullptr;                  ///< the first element
+    std::size_t count = 0;                       ///< the number of elements
+    DType dtype = DType::uint8;                  ///< of the elements; must be the field's
     std::span<std::int64_t const> offsets = {};  ///< of lists; empty if there are none
   };
 
@@ -95,6 +98,7 @@ struct Query {
   class Values : public detail::InlineVector<FieldValues, 8> {
    public:
     Values() = default;
+    /// Takes a view for each field.
     Values(std::initializer_list<FieldValues> values) {
       for (auto const& of_field : values) {
         push_back(of_field);
@@ -102,9 +106,9 @@ struct Query {
     }
   };
 
-  std::int64_t rows = 1;
+  std::int64_t rows = 1;  ///< at least 1, at most the largest bucket
   Values values = {};
-  Priority priority = Priority::normal;
+  Priority priority = Priority::normal;  ///< over other waiting queries
   /// The time until which the query may wait: if it has not been launched by then, its outcome is
   /// DeadlineExceeded. A launched query gets its answer, however late.
   Clock::time_point deadline = Clock::time_point::max();

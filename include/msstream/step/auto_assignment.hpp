@@ -65,14 +65,14 @@ struct StepModel {
   /// is replayed as one graph.
   enum class Launch : std::uint8_t { eager, graph };
 
-  Launch launch = Launch::eager;
-  bool merge_streams = false;
+  Launch launch = Launch::eager;  ///< by one thread, or as a graph
+  bool merge_streams = false;     ///< whether a group has one stream for all kinds of work
   /// The delays in a graph between the end of an operation and the start of the next one:
   /// `in_stream_ns` on the same stream, measured on one H200, and `across_streams_ns` on another
   /// stream that waits for it, fitted to the times of three models' steps on many groups of that
   /// H200.
   double in_stream_ns = 500;
-  double across_streams_ns = 9000;
+  double across_streams_ns = 9000;  ///< after an operation of another stream
   /// The costs of calls on the issuing thread, and the number of multiprocessors. The durations of
   /// operations come from the trace, and so do the costs of their launches if the trace has them.
   SimCost cost = {};

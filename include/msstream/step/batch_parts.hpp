@@ -14,9 +14,10 @@ namespace msstream {
 
 /// Rows [begin, end) of a batch.
 struct BatchPart {
-  std::int64_t begin;
-  std::int64_t end;
+  std::int64_t begin;  ///< the first row
+  std::int64_t end;    ///< the row after the last one
 
+  /// Returns the number of rows.
   [[nodiscard]] std::int64_t rows() const noexcept { return end - begin; }
   friend bool operator==(BatchPart const&, BatchPart const&) = default;
 };

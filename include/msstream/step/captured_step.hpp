@@ -238,7 +238,9 @@ class CapturedSteps {
  public:
   using Options = detail::AnyCapturedSteps::Options;
   using Counts = detail::AnyCapturedSteps::Counts;
+  /// Makes the inputs of one capacity, which keep their addresses.
   using Make = std::function<Inputs(std::int64_t capacity)>;
+  /// Issues the step on inputs, and returns its result, such as the loss.
   using Step = std::function<Result(Inputs const&)>;
 
   /// Makes an object that captures steps when batches need them. Throws std::invalid_argument for
@@ -260,6 +262,7 @@ class CapturedSteps {
         count, [&](auto& place) { fill(static_cast<Place const&>(place).inputs); }, issued_at));
   }
 
+  /// Returns how the batches so far have run, and how often steps were captured and evicted.
   [[nodiscard]] Counts const& counts() const noexcept { return any_.counts(); }
 
  private:

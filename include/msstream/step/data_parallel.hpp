@@ -19,6 +19,7 @@ namespace msstream {
 /// Tells whether the bits of the gradients depend on the number of ranks.
 enum class Reproducible : std::uint8_t { same_rank_count, any_rank_count };
 
+/// Returns the name of the choice, as options of programs take it.
 [[nodiscard]] constexpr std::string_view name_of(Reproducible reproducible) {
   return reproducible == Reproducible::same_rank_count ? "same_rank_count" : "any_rank_count";
 }

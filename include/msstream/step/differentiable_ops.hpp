@@ -73,6 +73,7 @@ template <class... Args>
 
 }  // namespace detail
 
+/// Returns the blocks side by side, as ops::concat(); each block gets its columns of the gradient.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> concat(
     GradientTape<R>& tape,
@@ -95,6 +96,7 @@ template <Runtime R>
   return concat(tape, std::vector<Tensor<float, R>>(blocks), issued_at);
 }
 
+/// Returns the sum of tensors of one shape; each term gets the gradient of the output.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> add(
     GradientTape<R>& tape,
@@ -117,6 +119,7 @@ template <Runtime R>
   return add(tape, std::vector<Tensor<float, R>>(terms), issued_at);
 }
 
+/// Returns factor * input; the gradient is multiplied by the factor, too.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> scale(
     Tape& tape,
@@ -126,6 +129,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::scale(tape, input, factor, issued_at));
 }
 
+/// Returns 1 / (1 + e^-x) for each element x; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sigmoid(
     Tape& tape,
@@ -134,6 +138,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::sigmoid(tape, input, issued_at));
 }
 
+/// Returns the sum of all elements, a scalar; each element gets its gradient.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sum(
     Tape& tape,
@@ -142,6 +147,8 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::sum(tape, input, issued_at));
 }
 
+/// Returns the mean of all elements, a scalar; each gets a gradient of that of the mean / count.
+/// Throws std::invalid_argument if there are no elements.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> mean(
     Tape& tape,

@@ -83,6 +83,7 @@ class GradientTape<detail::AnyRuntime> {
   /// A guard. While it lives, the tape records and excludes nothing. Used for evaluation.
   class Pause {
    public:
+    /// Stops the recording until the guard is destroyed.
     [[nodiscard("without a name the guard goes at once")]] explicit Pause(GradientTape& tape)
         : tape_(tape), outer_(std::exchange(tape.paused_, true)) {}
     ~Pause() { tape_.paused_ = outer_; }
@@ -249,11 +250,13 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
   using Body = GradientTape<detail::AnyRuntime>;
 
  public:
+  /// The gradient of a tensor, float32 in the tensor's shape, whatever the tensor's type.
   using Gradient = Tensor<float, R>;
   /// A function that computes the gradients of an operation's inputs from the gradient of its
   /// output, and passes them to add_gradient().
   using Backward = std::function<void(GradientTape&, Gradient const& output_gradient)>;
 
+  /// Makes an empty tape for operations on the device.
   explicit GradientTape(Device<R> device) : Body(device.state()), device_(std::move(device)) {}
 
   /// Records an operation with result `output`. `backward` should own the inputs that it needs, but
@@ -383,7 +386,7 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
   /// The part of a table's gradient that comes from one lookup, and the stream group on which the
   /// backward of the lookup ran. The group is null if the backward ran outside every scope.
   struct RowGradientPart {
-    ops::RowGradients<R> rows;
+    ops::RowGradients<R> rows;  ///< the rows with a gradient, and their sums
     std::shared_ptr<detail::StreamGroup> group;
   };
   /// Returns one part per lookup in the table or in a view of its rows, with row numbers of the
@@ -415,6 +418,7 @@ class GradientTape : public GradientTape<detail::AnyRuntime> {
     Body::require_row_gradients(table.any());
   }
 
+  /// Returns the device of the operations that the tape records.
   [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
 
  private:

@@ -7,6 +7,7 @@ namespace msstream {
 
 /// The distribution of a parameter's first values. The functions of the namespace init make one.
 struct Initializer {
+  /// The distribution, with the members that it uses; the others have no effect.
   enum class Kind : std::uint8_t {
     constant,            ///< `value` everywhere
     uniform,             ///< uniform in [low, high]
@@ -17,13 +18,13 @@ struct Initializer {
     uniform_by_fan_sum,  ///< uniform, of standard deviation gain * sqrt(2 / (inputs + outputs))
     normal_by_fan_sum,   ///< normal, of standard deviation gain * sqrt(2 / (inputs + outputs))
   };
-  Kind kind = Kind::constant;
-  float value = 0.0F;
-  float low = 0.0F;
-  float high = 0.0F;
-  float mean = 0.0F;
-  float standard_deviation = 0.0F;
-  float gain = 0.0F;
+  Kind kind = Kind::constant;       ///< the distribution
+  float value = 0.0F;               ///< of constant
+  float low = 0.0F;                 ///< of uniform: the least value
+  float high = 0.0F;                ///< of uniform: the largest value
+  float mean = 0.0F;                ///< of normal and truncated_normal
+  float standard_deviation = 0.0F;  ///< of normal and truncated_normal
+  float gain = 0.0F;                ///< of the kinds by fan-in and fan-sum
 
   friend bool operator==(Initializer const&, Initializer const&) = default;
 };
@@ -32,12 +33,15 @@ struct Initializer {
 /// [layers, inputs, outputs] for several layers in one tensor.
 namespace init {
 
+/// Every element is `value`.
 [[nodiscard]] constexpr Initializer constant(float value) noexcept {
   return {.kind = Initializer::Kind::constant, .value = value};
 }
+/// Every element is 0, as for biases.
 [[nodiscard]] constexpr Initializer zeros() noexcept {
   return constant(0.0F);
 }
+/// Every element is 1, as for the weights of a norm.
 [[nodiscard]] constexpr Initializer ones() noexcept {
   return constant(1.0F);
 }
@@ -45,6 +49,7 @@ namespace init {
 [[nodiscard]] constexpr Initializer uniform(float low, float high) noexcept {
   return {.kind = Initializer::Kind::uniform, .low = low, .high = high};
 }
+/// Normal, of this mean and this standard deviation.
 [[nodiscard]] constexpr Initializer normal(float mean = 0.0F,
                                            float standard_deviation = 1.0F) noexcept {
   return {

@@ -14,6 +14,7 @@ namespace msstream {
 /// and evaluation compute differently are those of evaluation: ops::dropout() drops nothing, and
 /// ops::batch_norm() and ops::dice() use the running statistics.
 struct NoTape {};
+/// The value to pass: `ops::relu(no_tape, x)` computes ops::relu(x), and records nothing.
 inline constexpr NoTape no_tape;
 
 /// The first argument of a differentiable operation: a GradientTape of the tensors' runtime, or

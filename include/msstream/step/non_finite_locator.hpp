@@ -36,6 +36,7 @@ class NonFiniteLocator;
 template <>
 class NonFiniteLocator<detail::AnyRuntime> {
  public:
+  /// The part of a step in which a NaN or an infinity was found.
   enum class Phase : std::uint8_t {
     forward,
     backward,
@@ -43,7 +44,7 @@ class NonFiniteLocator<detail::AnyRuntime> {
     input,  ///< before the operation, in a tensor that it read and that no recorded operation made
   };
   struct Finding {
-    Phase phase;
+    Phase phase;                 ///< of the step in which the operation ran
     std::string operation;       ///< name with its scopes; in an update the name of the parameter
     std::source_location place;  ///< where the program called the operation
     /// The shape of the result, the gradient, the parameter, or the input, when it was last

@@ -133,6 +133,7 @@ class Optimizer<detail::AnyRuntime> {
       std::source_location issued_at = std::source_location::current()) const;
   void check(GradientTape<detail::AnyRuntime> const& tape,
              std::vector<Optimizer const*> const& others) const;
+  /// Returns the rule of dense parameters, and of tables without a table_rule.
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept;
   /// Adds a part of a table, like add_table(), of which other ranks have other parts. For use by
   /// the library only, after add_ranks().

@@ -20,7 +20,7 @@
 namespace msstream {
 
 struct ParametersOptions {
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;  ///< of the first values of all parameters
 };
 
 namespace detail {
@@ -56,6 +56,7 @@ class Parameters;
 template <>
 class Parameters<detail::AnyRuntime> {
  public:
+  /// The way in which a parameter is trained.
   enum class Kind : std::uint8_t {
     dense,   ///< made by dense(): all elements are updated in each step
     table,   ///< made by table(): the gradient is row-sparse
@@ -63,11 +64,11 @@ class Parameters<detail::AnyRuntime> {
   };
   /// A parameter of the store, for lists.
   struct Entry {
-    std::string name;
-    Shape shape;
-    DType dtype;
-    Kind kind;
-    bool is_frozen;
+    std::string name;  ///< such as "tower/0/weight"; unique in the store
+    Shape shape;       ///< [rows, width] of a table
+    DType dtype;       ///< float32; float16 or bfloat16 for tables, too
+    Kind kind;         ///< how it is trained
+    bool is_frozen;    ///< whether freeze() holds for it now
   };
 
   Parameters(std::shared_ptr<detail::DeviceState> device, ParametersOptions const& options);
@@ -76,7 +77,9 @@ class Parameters<detail::AnyRuntime> {
   [[nodiscard]] std::vector<Entry> entries() const;
   /// Returns the number of elements of all parameters.
   [[nodiscard]] std::int64_t count() const noexcept;
+  /// Returns whether a parameter, a table or a buffer has this name.
   [[nodiscard]] bool contains(std::string_view name) const;
+  /// Returns ParametersOptions::seed, from which first values are drawn.
   [[nodiscard]] std::uint64_t seed() const noexcept;
 
   /// Freezes every parameter whose whole name the pattern matches, such as "bottom/*", and returns
@@ -111,6 +114,7 @@ class Parameters<detail::AnyRuntime> {
   [[nodiscard]] detail::SourceCheck check_of_list() const;
   /// Returns whether note_stack() was called with a name, by which a DenseStack notes its own.
   [[nodiscard]] bool has_stack(std::string_view name) const;
+  /// Notes that a DenseStack has this name. For use by the library only.
   void note_stack(std::string_view name);
   /// Notes that an optimizer has parameters of the store.
   void note_optimizer(std::shared_ptr<detail::OwnedParameters const> const& owned) const;
@@ -127,6 +131,7 @@ class Parameters : public Parameters<detail::AnyRuntime> {
   using Body = Parameters<detail::AnyRuntime>;
 
  public:
+  /// Makes a store without parameters. Everything that it makes is on the device.
   explicit Parameters(Device<R> const& device, ParametersOptions const& options = {})
       : Body(device.state(), options) {}
 

@@ -41,6 +41,7 @@ template <Runtime R, class Batch>
 class Prefetch {
  public:
   using Options = detail::PrefetchOptions;
+  /// Issues the copies of the next batch, and returns it; null after the last one.
   using Upload = std::function<std::optional<Batch>()>;
 
   /// Makes a prefetcher, and issues the uploads of the first `options.ahead` batches. Throws

@@ -13,7 +13,7 @@ namespace msstream {
 /// The assumptions with which predict() predicts a step on several ranks. docs/scaling.md explains
 /// them.
 struct RanksModel {
-  int ranks = 1;
+  int ranks = 1;  ///< that train together, at least 1
   /// The rows of each rank, as a multiple of those of the traced rank. 1 is weak scaling: each rank
   /// has as many. The ranks of the trace over `ranks` is strong scaling: all together have as many.
   double rows = 1;

@@ -162,7 +162,9 @@ class ShardedTables {
               std::move(plan).value_or(TablePlan{.ranks = 0}),
               issued_at) {}
 
+  /// Returns the specs of all tables, also of those without a part on this rank.
   [[nodiscard]] std::vector<TableSpec> const& tables() const noexcept { return body_.tables(); }
+  /// Returns the placement of each table, which is equal on all ranks.
   [[nodiscard]] TablePlan const& plan() const noexcept { return body_.plan(); }
   /// Returns the number of columns of a lookup: the sum of the widths of all tables.
   [[nodiscard]] std::int64_t width() const noexcept { return body_.width(); }

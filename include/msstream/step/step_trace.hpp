@@ -32,32 +32,33 @@ class StepTrace {
 
   /// A collective of several ranks, as one of them has issued it.
   struct Collective {
-    comm::CollectiveKind kind;
-    std::size_t bytes = 0;     ///< what the rank gives: the input, or the tensor of all_reduce
-    std::string communicator;  ///< its name
-    int ranks = 1;             ///< of the communicator
+    comm::CollectiveKind kind;  ///< such as all_reduce
+    std::size_t bytes = 0;      ///< what the rank gives: the input, or the tensor of all_reduce
+    std::string communicator;   ///< its name
+    int ranks = 1;              ///< of the communicator
 
     friend bool operator==(Collective const&, Collective const&) = default;
   };
 
   /// One operation of a step. Memory is identified by its number in the trace.
   struct Operation {
-    std::string name;        ///< including the name scopes around it
-    std::size_t stream = 0;  ///< number of the stream in the trace
-    StreamKind kind = StreamKind::compute;
-    std::vector<std::size_t> reads = {};
-    std::vector<std::size_t> writes = {};
-    double begin_ns = 0;  ///< device time since the start of the recording
-    double end_ns = 0;
-    double launch_ns = 0;  ///< host time of the launch; 0 if unknown
+    std::string name;                       ///< including the name scopes around it
+    std::size_t stream = 0;                 ///< number of the stream in the trace
+    StreamKind kind = StreamKind::compute;  ///< computation, or a copy between host and device
+    std::vector<std::size_t> reads = {};    ///< numbers of the memory that it reads
+    std::vector<std::size_t> writes = {};   ///< numbers of the memory that it writes, and may read
+    double begin_ns = 0;                    ///< device time since the start of the recording
+    double end_ns = 0;                      ///< device time since the start of the recording
+    double launch_ns = 0;                   ///< host time of the launch; 0 if unknown
     /// The number of multiprocessors that the operation can fill; 0 if unknown.
     int sms = 0;
-    std::optional<Collective> collective = {};
+    std::optional<Collective> collective = {};  ///< null for other operations
     /// The numbers of earlier operations on which the operation directly depends, ascending: the
     /// last writers of the memory that it uses, and the readers since then of the memory that it
     /// writes. Computed by StepTrace.
     std::vector<std::size_t> after = {};
 
+    /// Returns the device time from begin to end.
     [[nodiscard]] double duration_ns() const noexcept { return end_ns - begin_ns; }
     friend bool operator==(Operation const&, Operation const&) = default;
   };
@@ -65,8 +66,8 @@ class StepTrace {
   /// A sequence of operations in which each depends on the one before, and the sum of their
   /// durations.
   struct CriticalPath {
-    std::vector<std::size_t> operations;
-    double length_ns = 0;
+    std::vector<std::size_t> operations;  ///< their numbers, ascending
+    double length_ns = 0;                 ///< the sum of their durations
   };
 
   /// Makes a trace. `memory_bytes[i]` is the size in bytes of memory i; `waits` are the numbers of
@@ -77,10 +78,13 @@ class StepTrace {
             std::vector<Operation> operations,
             WaitCounts const& waits = {});
 
+  /// Returns the streams, by number.
   [[nodiscard]] std::vector<Stream> const& streams() const noexcept { return streams_; }
+  /// Returns the size in bytes of each piece of memory, by number.
   [[nodiscard]] std::vector<std::size_t> const& memory_bytes() const noexcept {
     return memory_bytes_;
   }
+  /// Returns the operations in the order of issue, which numbers them.
   [[nodiscard]] std::vector<Operation> const& operations() const noexcept { return operations_; }
   /// Returns the numbers of waits that ordering the step took when it was recorded.
   [[nodiscard]] WaitCounts const& waits() const noexcept { return waits_; }

@@ -17,9 +17,9 @@ namespace msstream {
 
 /// An embedding table, as ShardedTables must know it.
 struct TableSpec {
-  std::string name;
-  std::int64_t rows;
-  std::int64_t width;
+  std::string name;                          ///< unique among the tables
+  std::int64_t rows;                         ///< at least 1
+  std::int64_t width;                        ///< elements of a row, at least 1
   ops::Pooling pooling = ops::Pooling::sum;  ///< any pooling except none
   /// Ids per bag if the lookup has no offsets. With offsets, the most ids that a sample of a rank
   /// has on average.
@@ -50,12 +50,13 @@ enum class Sharding : std::uint8_t {
   column_wise,  ///< each rank has a block of the columns
   replicated,   ///< every rank has the table: data parallel
 };
+/// Returns the name of a sharding, such as "row_wise".
 [[nodiscard]] std::string_view name_of(Sharding sharding);
 
 /// The place of one table among the ranks.
 struct TablePlacement {
-  std::string table;
-  Sharding sharding = Sharding::table_wise;
+  std::string table;                         ///< TableSpec::name
+  Sharding sharding = Sharding::table_wise;  ///< how the table is divided
   /// The ranks that have parts of the table, in the order of the parts, which differ by at most one
   /// row or column: one rank for table_wise, and none, which means all ranks, for replicated.
   std::vector<int> ranks = {};
@@ -65,8 +66,8 @@ struct TablePlacement {
 
 /// The places of all tables, in the order of their specs.
 struct TablePlan {
-  int ranks = 1;  ///< the number of ranks that the plan is for
-  std::vector<TablePlacement> tables = {};
+  int ranks = 1;                            ///< the number of ranks that the plan is for
+  std::vector<TablePlacement> tables = {};  ///< one for each spec, in their order
 
   /// Replaces the placement of the table with this name. Throws std::invalid_argument if the plan
   /// has no such table.
@@ -95,7 +96,7 @@ struct PlanTablesOptions {
   /// The bytes of the optimizer's state for an element, such as 8 for Adam, and for a row, such as
   /// 4 for row-wise Adagrad.
   std::int64_t state_bytes_per_element = 0;
-  std::int64_t state_bytes_per_row = 0;
+  std::int64_t state_bytes_per_row = 0;  ///< such as 4 for row-wise Adagrad
   /// Placements that are not chosen but given, by the name of their table.
   std::vector<TablePlacement> fixed = {};
   SentRows sent = SentRows::pooled;  ///< ShardedTablesOptions::sent, by which plans are checked

@@ -26,9 +26,9 @@ enum class Staleness : std::uint8_t {
 
 template <Runtime R = DefaultRuntime>
 struct TwoStageOptions {
-  StreamGroup<R> first;  ///< receives the stages that are issued ahead
-  StreamGroup<R> main;   ///< receives the other stages
-  Staleness staleness = Staleness::exact;
+  StreamGroup<R> first;                    ///< receives the stages that are issued ahead
+  StreamGroup<R> main;                     ///< receives the other stages
+  Staleness staleness = Staleness::exact;  ///< the updates that lookups see
 };
 
 namespace detail {
@@ -209,6 +209,7 @@ class TwoStage {
   using Stages = typename Place::Stages;
 
  public:
+  /// Makes a pipeline without a batch in flight, of the functions of the four stages.
   TwoStage(Device<R> const& device,
            TwoStageOptions<R> const& options,
            decltype(Stages::prepare) prepare,
@@ -285,6 +286,7 @@ class CapturedTwoStage {
   using Stages = typename StagedBatch::Stages;
 
  public:
+  /// Makes a pipeline without a batch in flight, and calls `make` for each of its two inputs.
   CapturedTwoStage(Device<R> const& device,
                    TwoStageOptions<R> const& options,
                    std::function<Inputs()> const& make,

@@ -25,6 +25,7 @@ class Event {
   /// Blocks the host until the work that the event covers is complete. Rethrows a failure of the
   /// work.
   void synchronize() const { body_.synchronize(); }
+  /// Returns the place on its stream that the event marks.
   [[nodiscard]] order::Position position() const noexcept { return body_.position(); }
   /// Returns the runtime's native handle of the event, such as a cudaEvent_t.
   [[nodiscard]] typename R::native_event native() const noexcept {

@@ -26,8 +26,11 @@ class StreamGroup {
 
   /// Returns the group's stream for compute, for copies to the device, or for copies from it.
   [[nodiscard]] Stream<R> stream(StreamKind kind) const { return Stream<R>(body_.stream(kind)); }
+  /// Returns the stream of kernels.
   [[nodiscard]] Stream<R> compute() const { return stream(StreamKind::compute); }
+  /// Returns the stream of copies to the device.
   [[nodiscard]] Stream<R> h2d() const { return stream(StreamKind::h2d); }
+  /// Returns the stream of copies to the host.
   [[nodiscard]] Stream<R> d2h() const { return stream(StreamKind::d2h); }
   /// Returns whether the group has one stream for compute and copies.
   [[nodiscard]] bool merged() const noexcept { return body_.merged(); }

@@ -20,8 +20,11 @@ class StreamLease {
   StreamLease(StreamLease const&) = delete;
   StreamLease& operator=(StreamLease const&) = delete;
 
+  /// Returns the group that is leased.
   [[nodiscard]] StreamGroup<R> const& group() const noexcept { return group_; }
+  /// Returns the group that is leased, as group() does.
   [[nodiscard]] StreamGroup<R> const& operator*() const noexcept { return group_; }
+  /// Gives the members of the group that is leased.
   [[nodiscard]] StreamGroup<R> const* operator->() const noexcept { return &group_; }
 
  private:
@@ -59,12 +62,14 @@ class StreamPool {
   StreamPool(StreamPool const&) = delete;
   StreamPool& operator=(StreamPool const&) = delete;
 
+  /// Returns the number of groups.
   [[nodiscard]] int groups() const noexcept { return body_->groups(); }
   /// Returns group number `index`. Throws std::out_of_range if there is no such group.
   [[nodiscard]] StreamGroup<R> const& operator[](int index) const {
     static_cast<void>(body_->group(index));
     return groups_[static_cast<std::size_t>(index)];
   }
+  /// Returns the options with which the pool was made.
   [[nodiscard]] StreamPoolOptions const& options() const noexcept { return body_->options(); }
 
   /// Claims a stream group, chosen by the pool's lease policy.

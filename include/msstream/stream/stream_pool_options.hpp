@@ -28,9 +28,11 @@ struct StreamPoolOptions {
   /// work in flight.
   enum class LibrariesMade : std::uint8_t { at_once, when_needed };
 
+  /// The number of groups, from 1.
   int groups = static_cast<int>(env::integer("MSSTREAM_STREAM_GROUPS", 1, 1, 256));
+  /// Whether a group has one stream for kernels and copies, instead of three.
   bool merge_streams = env::flag("MSSTREAM_MERGE_STREAMS", false);
-  StreamPriority priority = StreamPriority::normal;
+  StreamPriority priority = StreamPriority::normal;  ///< of the streams of all groups
   /// The number of equal parts into which the device's multiprocessors are split. The kernels of
   /// group i run on part i mod `sm_partitions`; with 1, on all multiprocessors. Has no effect on a
   /// runtime without multiprocessors.
@@ -38,6 +40,7 @@ struct StreamPoolOptions {
   /// The least number of multiprocessors that kernels of the groups leave to others, such as the
   /// collectives of a communicator. Has no effect on a runtime without multiprocessors.
   int spared_sms = static_cast<int>(env::integer("MSSTREAM_SPARED_SMS", 0, 0, 1024));
+  /// The threads that launch operations: the calling one, shared ones, or one for each group.
   LaunchThreads launch_threads = env::choice("MSSTREAM_LAUNCH_THREADS",
                                              LaunchThreads::none,
                                              {{"none", LaunchThreads::none},
@@ -52,7 +55,7 @@ struct StreamPoolOptions {
   /// The time when groups create their library handles, which have a workspace. when_needed is for
   /// groups that may never compute.
   LibrariesMade libraries = LibrariesMade::at_once;
-  LeasePolicy policy = LeasePolicy::least_loaded;
+  LeasePolicy policy = LeasePolicy::least_loaded;  ///< how acquire() chooses a group
   /// The assignment of operations to groups by operation name, which takes precedence over every
   /// StreamScope.
   std::optional<StreamAssignment> assignment = StreamAssignment::from_environment(groups);

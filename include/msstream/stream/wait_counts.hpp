@@ -12,10 +12,11 @@ namespace msstream {
 /// require; issued: waits passed to the runtime; elided: waits whose order is known to hold
 /// already. needed = issued + elided.
 struct WaitCounts {
-  std::uint64_t needed = 0;
-  std::uint64_t issued = 0;
-  std::uint64_t elided = 0;
+  std::uint64_t needed = 0;  ///< issued + elided
+  std::uint64_t issued = 0;  ///< passed to the runtime
+  std::uint64_t elided = 0;  ///< known to hold already
 
+  /// Adds each count of `other`.
   WaitCounts& operator+=(WaitCounts const& other) {
     needed += other.needed;
     issued += other.issued;

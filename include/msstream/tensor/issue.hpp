@@ -141,7 +141,7 @@ auto accumulates(Tensors const&... tensors) {
 /// stream's native handle instead of a HostStream or CudaStream.
 template <class F>
 struct NativeWork {
-  F put_on;
+  F put_on;  ///< called with the native stream
 };
 template <class F>
 NativeWork(F) -> NativeWork<F>;

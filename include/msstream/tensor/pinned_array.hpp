@@ -24,6 +24,7 @@ class PinnedArray {
  public:
   using runtime_type = R;
 
+  /// Makes an array of `count` elements of undefined values. Throws OutOfMemory.
   PinnedArray(Device<R> const& device, std::size_t count) : PinnedArray(device.state(), count) {}
   /// Makes an array on the device of another array or tensor. Throws std::invalid_argument if the
   /// device's runtime type is not R.
@@ -35,7 +36,9 @@ class PinnedArray {
   /// Returns the address of the first element. A checking runtime does not learn of accesses
   /// through the address.
   [[nodiscard]] T* data() const noexcept { return static_cast<T*>(any_.data()); }
+  /// Returns the number of elements.
   [[nodiscard]] std::size_t count() const noexcept { return any_.count(); }
+  /// Returns the size of all elements in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept { return any_.bytes(); }
   /// Returns the elements for the host to read. Copies to the device, which read the elements, may
   /// be in flight.

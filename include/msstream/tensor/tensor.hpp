@@ -51,8 +51,11 @@ class Tensor<T, detail::AnyRuntime> {
 
   /// Returns the device address of the first element, for operations that declare the tensor.
   [[nodiscard]] T* data() const noexcept { return any_.template data_as<T>(); }
+  /// Returns the dimensions, outermost first.
   [[nodiscard]] Shape const& shape() const noexcept { return any_.shape(); }
+  /// Returns the number of elements.
   [[nodiscard]] std::int64_t count() const noexcept { return any_.count(); }
+  /// Returns the size of all elements in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept {
     return static_cast<std::size_t>(count()) * sizeof(T);
   }
@@ -75,6 +78,7 @@ class Tensor<T, detail::AnyRuntime> {
   /// number of threads. Blocks the host until the writes so far are complete. A later write through
   /// issue() throws std::logic_error.
   void freeze() { any_.freeze(); }
+  /// Returns whether the tensor is frozen: its reads are not tracked, and writes are refused.
   [[nodiscard]] bool immutable() const noexcept { return any_.immutable(); }
 
   /// Returns a key that identifies the elements' memory, for maps from tensors: equal for handles

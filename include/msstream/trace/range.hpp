@@ -20,6 +20,7 @@ namespace msstream::trace {
 /// throws std::logic_error.
 class Range {
  public:
+  /// Opens a range with this name, until the guard is destroyed, on the same thread.
   [[nodiscard("without a name the guard goes at once")]] explicit Range(
       std::string name,
       std::uint32_t category = 0,

@@ -16,15 +16,15 @@ class Timeline {
   /// An operation on a stream, with its begin and end in nanoseconds of device time since the
   /// recording began.
   struct Span {
-    std::string name;
+    std::string name;  ///< with the name scopes around it
     std::string lane;  ///< the name of the stream, such as "group 0 h2d"
-    double begin_ns;
-    double end_ns;
+    double begin_ns;   ///< device time since the recording began
+    double end_ns;     ///< device time since the recording began
     /// The operation's position: the index of its stream among all streams, and its number on that
     /// stream; 0 if the operation has no position.
     std::uint32_t stream = 0;
-    std::uint64_t number = 0;
-    double launch_ns = 0;  ///< the host time that its launch took
+    std::uint64_t number = 0;  ///< of the operation on its stream
+    double launch_ns = 0;      ///< the host time that its launch took
   };
 
   /// A wait between streams: the operations of stream `to_stream` from number `to_number` on wait
@@ -38,9 +38,11 @@ class Timeline {
     friend bool operator==(Wait const&, Wait const&) = default;
   };
 
+  /// Makes a timeline of spans, and of the waits between them.
   explicit Timeline(std::vector<Span> spans, std::vector<Wait> waits = {})
       : spans_(std::move(spans)), waits_(std::move(waits)) {}
 
+  /// Returns a span for each operation that ran while the device recorded them.
   [[nodiscard]] std::vector<Span> const& spans() const& noexcept { return spans_; }
   [[nodiscard]] std::vector<Span> spans() && noexcept { return std::move(spans_); }
   /// Returns the waits that streams got during the recording, in the order of issue.

@@ -83,6 +83,7 @@ template <class... Args>
 
 }  // namespace detail
 
+/// Returns tanh(x) for each element x; its gradient is that of the output times 1 - tanh²(x).
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> tanh(
     Tape& tape,
@@ -91,6 +92,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::tanh(tape, input, issued_at));
 }
 
+/// Returns ops::gelu() of the input; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> gelu(
     Tape& tape,
@@ -99,6 +101,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::gelu(tape, input, issued_at));
 }
 
+/// Returns ops::gelu_tanh(), the approximation of gelu(); the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> gelu_tanh(
     Tape& tape,
@@ -107,6 +110,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::gelu_tanh(tape, input, issued_at));
 }
 
+/// Returns ops::silu() of the input; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> silu(
     Tape& tape,
@@ -115,6 +119,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::silu(tape, input, issued_at));
 }
 
+/// Returns ops::clamp(); elements outside [low, high] get a gradient of 0. Throws as it does.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> clamp(
     Tape& tape,
@@ -125,6 +130,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::clamp(tape, input, low, high, issued_at));
 }
 
+/// Returns input + term; the gradient of the output is that of the input.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> add_scalar(
     Tape& tape,
@@ -134,6 +140,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::add_scalar(tape, input, term, issued_at));
 }
 
+/// Returns ops::prelu() with one slope for each column; the input and the slopes get gradients.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> prelu(
     Tape& tape,

@@ -98,6 +98,7 @@ template <class... Args>
 
 }  // namespace detail
 
+/// Returns left + right, which broadcast as in ops::add(); both get gradients of their shapes.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> add(
     Tape& tape,
@@ -107,6 +108,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::add(tape, left, right, issued_at));
 }
 
+/// Returns left - right, which broadcast as in ops::add(); both get gradients of their shapes.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> subtract(
     Tape& tape,
@@ -116,6 +118,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::subtract(tape, left, right, issued_at));
 }
 
+/// Returns left * right, element by element, broadcast as in ops::add(); both get gradients.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> multiply(
     Tape& tape,
@@ -125,6 +128,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::multiply(tape, left, right, issued_at));
 }
 
+/// Returns left / right, element by element, broadcast as in ops::add(); both get gradients.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> divide(
     Tape& tape,
@@ -134,6 +138,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::divide(tape, left, right, issued_at));
 }
 
+/// Returns the square of each element; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> square(
     Tape& tape,
@@ -142,6 +147,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::square(tape, input, issued_at));
 }
 
+/// Returns ops::sqrt() of each element; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sqrt(
     Tape& tape,
@@ -150,6 +156,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::sqrt(tape, input, issued_at));
 }
 
+/// Returns the absolute value of each element; the gradient at 0 is 0.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> abs(
     Tape& tape,
@@ -158,6 +165,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::abs(tape, input, issued_at));
 }
 
+/// Returns max(x, 0) for each element x; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> relu(
     Tape& tape,
@@ -166,6 +174,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::relu(tape, input, issued_at));
 }
 
+/// Returns e^x for each element x; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> exp(
     Tape& tape,
@@ -174,6 +183,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::exp(tape, input, issued_at));
 }
 
+/// Returns the natural logarithm of each element; the gradient is that of the output / input.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> log(
     Tape& tape,
@@ -182,6 +192,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::log(tape, input, issued_at));
 }
 
+/// Returns sqrt(|x| + epsilon) for each element x; the gradient at 0 is 0.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sqrt_abs(
     Tape& tape,

@@ -131,6 +131,7 @@ template <class... Args>
 
 }  // namespace detail
 
+/// Returns ops::attention_scores(); queries and keys get gradients.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> attention_scores(
     Tape& tape,
@@ -141,6 +142,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::attention_scores(tape, queries, keys, options, issued_at));
 }
 
+/// Returns ops::attention(); queries, keys and values get gradients.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> attention(
     Tape& tape,
@@ -222,6 +224,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::dropout(tape, input, options, random, name, issued_at));
 }
 
+/// Returns ops::dot_interaction(); both inputs get gradients.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> dot_interaction(
     Tape& tape,
@@ -269,6 +272,7 @@ template <Runtime R, TapeOf<R> Tape>
       detail::batch_norm(tape, input, weight, bias, running, options, ranks.any(), issued_at));
 }
 
+/// Returns ops::l2_normalize(), rows divided by their norms; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> l2_normalize(
     Tape& tape,

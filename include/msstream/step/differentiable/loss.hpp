@@ -95,6 +95,7 @@ template <class... Args>
 
 }  // namespace detail
 
+/// Returns ops::softmax(), along rows or segments; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> softmax(
     Tape& tape,

@@ -58,6 +58,7 @@ template <class... Args>
 
 }  // namespace detail
 
+/// Returns the product that ops::matmul() computes; both factors get gradients.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> matmul(
     Tape& tape,
@@ -68,6 +69,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::matmul(tape, left, right, options, issued_at));
 }
 
+/// Returns ops::transpose(); the gradient is the transpose of the output's.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> transpose(
     Tape& tape,
@@ -76,6 +78,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::transpose(tape, input, issued_at));
 }
 
+/// Returns ops::add_identity(); the gradient of the input is that of the output.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> add_identity(
     Tape& tape,

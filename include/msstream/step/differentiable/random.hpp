@@ -40,6 +40,7 @@ inline void note_draw(NoTape,
 
 }  // namespace detail
 
+/// Draws as ops::random_uniform() of a generator, once for the name and samples in a step.
 template <Element T = float, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<T, R> random_uniform(
     Tape& tape,
@@ -55,6 +56,7 @@ template <Element T = float, Runtime R, TapeOf<R> Tape>
   return drawn;
 }
 
+/// Draws as ops::random_normal() of a generator, once for the name and samples in a step.
 template <Element T = float, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<T, R> random_normal(
     Tape& tape,
@@ -70,6 +72,7 @@ template <Element T = float, Runtime R, TapeOf<R> Tape>
   return drawn;
 }
 
+/// Draws as ops::random_integers() of a generator, once for the name and samples in a step.
 template <IdElement T = std::int64_t, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<T, R> random_integers(
     Tape& tape,

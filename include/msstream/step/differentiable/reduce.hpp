@@ -76,6 +76,7 @@ template <class... Args>
 
 }  // namespace detail
 
+/// Returns ops::sum() over an axis; each element gets the gradient of its sum.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> sum(
     Tape& tape,
@@ -86,6 +87,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::sum(tape, input, axis, options, issued_at));
 }
 
+/// Returns ops::mean() over an axis; each element gets its share of the gradient of its mean.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> mean(
     Tape& tape,
@@ -96,6 +98,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::mean(tape, input, axis, options, issued_at));
 }
 
+/// Returns ops::max() over an axis; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> max(
     Tape& tape,
@@ -106,6 +109,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::max(tape, input, axis, options, issued_at));
 }
 
+/// Returns ops::min() over an axis; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> min(
     Tape& tape,

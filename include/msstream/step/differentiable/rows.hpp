@@ -126,6 +126,7 @@ template <Element T, IdElement I, Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::gather_rows(tape, table.any(), ids.any(), count, issued_at));
 }
 
+/// Returns ops::scatter_rows(); each row of `values` that was written gets a gradient.
 template <IdElement I, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> scatter_rows(
     Tape& tape,
@@ -137,6 +138,7 @@ template <IdElement I, Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::scatter_rows(tape, values, ids.any(), rows, count, issued_at));
 }
 
+/// Returns ops::jagged_to_dense(); rows of no sample, and beyond max_length, get gradients of 0.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> jagged_to_dense(
     Tape& tape,
@@ -150,6 +152,7 @@ template <Runtime R, TapeOf<R> Tape>
       detail::jagged_to_dense(tape, values, offsets, max_length, padding, policy, issued_at));
 }
 
+/// Returns ops::dense_to_jagged(); rows beyond the length of their sample get gradients of 0.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> dense_to_jagged(
     Tape& tape,
@@ -162,6 +165,7 @@ template <Runtime R, TapeOf<R> Tape>
       detail::dense_to_jagged(tape, dense, offsets, capacity, policy, issued_at));
 }
 
+/// Returns ops::repeat_rows(); the gradient of a row is the sum over its repetitions.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> repeat_rows(
     Tape& tape,
@@ -173,6 +177,7 @@ template <Runtime R, TapeOf<R> Tape>
   return detail::typed<R>(detail::repeat_rows(tape, rows, offsets, capacity, policy, issued_at));
 }
 
+/// Returns ops::jagged_softmax() over each sample; the tape records the backward.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> jagged_softmax(
     Tape& tape,

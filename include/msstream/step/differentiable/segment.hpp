@@ -34,6 +34,7 @@ template <class... Args>
 
 }  // namespace detail
 
+/// Returns ops::segment_reduce(); value rows in no segment get gradients of 0.
 template <Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<float, R> segment_reduce(
     Tape& tape,

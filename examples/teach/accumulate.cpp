@@ -47,8 +47,8 @@ int main() {
     {
       ms::StreamPool<R> pool(device, {.groups = 2});
       auto const all = ms::to_device(device, of_keys, {4'000});
-      for (int part = 0; part < 2; ++part) {
-        ms::StreamScope const scope(pool[part]);
+      for (std::int64_t part = 0; part < 2; ++part) {
+        ms::StreamScope const scope(pool[static_cast<int>(part)]);
         auto const keys = all.rows(part * 2'000, (part + 1) * 2'000);
         ms::issue("histogram",
                   ms::reads(keys),

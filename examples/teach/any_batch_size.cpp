@@ -59,7 +59,7 @@ class Training {
                          ms::Tensor<std::int64_t> const& offsets) {
     tape_.clear();  // of a step that was stopped for lack of memory
     auto const pooled = ms::ops::embedding_lookup(tape_, table_, ms::ops::Bags<>(ids, offsets));
-    auto const loss = ms::ops::mean(tape_, ms::ops::multiply(tape_, pooled, pooled));
+    auto loss = ms::ops::mean(tape_, ms::ops::multiply(tape_, pooled, pooled));
     tape_.backward(loss);
     optimizer_.step(tape_);
     tape_.clear();
@@ -98,6 +98,7 @@ std::vector<float> train_captured(ms::Device<> const& device, std::vector<Batch>
 std::vector<float> train_eagerly(ms::Device<> const& device, std::vector<Batch> const& batches) {
   Training training(device);
   std::vector<float> losses;
+  losses.reserve(batches.size());
   for (auto const& batch : batches) {
     losses.push_back(ms::to_host(training.step(batch.ids, batch.offsets))[0]);
   }

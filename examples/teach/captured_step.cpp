@@ -84,7 +84,7 @@ struct Training {
   ms::Tensor<float> step(Inputs const& inputs) {
     tape.without_gradient(inputs.features);
     auto const logits = model(tape, inputs.features, {.mask = inputs.mask});
-    auto const loss = ops::mean_bce_with_logits(
+    auto loss = ops::mean_bce_with_logits(
         tape,
         logits,
         inputs.labels,

@@ -46,7 +46,7 @@ class Training {
       ms::NameScope const scope("tower_" + std::to_string(i));
       outputs.push_back(towers_[i](tape_, features));
     }
-    auto const loss = ms::ops::mean_bce_with_logits(tape_, ms::ops::add(tape_, outputs), labels);
+    auto loss = ms::ops::mean_bce_with_logits(tape_, ms::ops::add(tape_, outputs), labels);
     tape_.backward(loss);
     optimizer_.step(tape_);
     tape_.clear();
@@ -75,7 +75,7 @@ ms::StepTrace record(ms::Device<> const& device) {
   auto const train = [&](Batch const& on) { return training.step(on.features, on.labels); };
 
   train(batch);  // once as usual: creates objects made at first use
-  ms::StepTrace const trace = ms::record_step(device, [&] { train(batch); });
+  ms::StepTrace trace = ms::record_step(device, [&] { train(batch); });
   trace.save("step.json");                   // StepTrace::load() reads it
   std::ofstream("step.svg") << trace.svg();  // lanes are streams, bars are operations
   std::ofstream("step.dot") << trace.dot();  // for Graphviz

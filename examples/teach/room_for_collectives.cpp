@@ -20,7 +20,7 @@ void multiply_and_sum(ms::comm::World const& world) {
   ms::StreamPool<R> const pool(device, {.groups = 2, .spared_sms = 16});
   ms::comm::Communicator<R> const ranks(device, world, {.most_sms = 16});
 
-  auto const x = ms::to_device(device, std::vector<float>(64 * 64, 1.0F), {64, 64});
+  auto const x = ms::to_device(device, std::vector<float>(4'096, 1.0F), {64, 64});
   auto const gradient = ms::to_device(device, std::vector<float>(1'000, 0.5F), {1'000});
   ms::comm::all_reduce(ranks, gradient, ms::comm::Reduction::sum);
   ms::StreamScope const scope(pool[0]);

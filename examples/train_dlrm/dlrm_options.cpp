@@ -3,6 +3,7 @@
 
 #include "datasets/generated.hpp"
 #include "datasets/readers.hpp"
+#include "training/precision_option.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -37,12 +38,7 @@ void check(DlrmOptions& options) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
   auto const& shape = options.shape;
-  if (shape.precision == ms::Precision::fp16 && options.parts() > 1) {
-    throw UsageError(fmt::format(
-        "--precision fp16 is for batches in one part, found {} by --ranks, --parallel or "
-        "--reproducible; bf16 needs no loss scale",
-        options.parts()));
-  }
+  training::check_precision(shape.precision, options);
   if (shape.half_tables && shape.precision == ms::Precision::fp32) {
     throw UsageError("--half-tables goes with --precision bf16 or fp16");
   }
@@ -60,11 +56,8 @@ void add_model_options(cli::Options& options, DlrmShape& shape) {
                      shape.interaction,
                      {{"cross", Interaction::cross}, {"dot", Interaction::dot}},
                      "the cross network of DCN-v2, or dot products");
-  options.add_choice(
-      "--precision",
-      shape.precision,
-      {{"fp32", ms::Precision::fp32}, {"bf16", ms::Precision::bf16}, {"fp16", ms::Precision::fp16}},
-      "of the products and between the layers; fp16 scales the loss");
+  training::add_precision_option(
+      options, shape.precision, "of the products and between the layers");
   options.add_flag(
       "--half-tables", shape.half_tables, "rows of tables in the half precision of --precision");
   options.add<std::int64_t>(
@@ -82,11 +75,6 @@ void add_model_options(cli::Options& options, DlrmShape& shape) {
 }
 
 }  // namespace
-
-char const* name_of(ms::Precision precision) {
-  constexpr char const* kNames[] = {"fp32", "bf16", "fp16"};
-  return kNames[static_cast<int>(precision)];
-}
 
 DlrmOptions DlrmOptions::of_rank(int rank) const {
   auto options = *this;
@@ -161,7 +149,7 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
       {"epochs", options.epochs},
       {"reader_threads", options.reader_threads},
       {"interaction", shape.interaction == Interaction::cross ? "cross" : "dot"},
-      {"precision", name_of(shape.precision)},
+      {"precision", training::name_of(shape.precision)},
       {"half_tables", shape.half_tables},
       {"max_rows", shape.max_rows},
       {"max_hotness", shape.max_hotness},

@@ -37,8 +37,6 @@ struct DlrmOptions : ms::training::StepOptions, ms::training::RankOptions {
   [[nodiscard]] DlrmOptions of_rank(int rank) const;
 };
 
-[[nodiscard]] char const* name_of(ms::Precision precision);
-
 /// Reads the options from arguments and environment. Throws cli::UsageError for values that are
 /// not accepted or contradict each other, and cli::HelpRequested for --help.
 [[nodiscard]] DlrmOptions parse_options(ms::cli::Arguments const& arguments);

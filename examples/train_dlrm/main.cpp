@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/report.hpp"
 #include "dlrm_options.hpp"
+#include "training/precision_option.hpp"
 #include "training/step_report.hpp"
 
 #include <fmt/core.h>
@@ -37,7 +38,7 @@ void run(cli::Arguments const& arguments) {
                              data.training_rows,
                              data.held_out.rows(),
                              options.shape.ids(),
-                             name_of(options.shape.precision),
+                             training::name_of(options.shape.precision),
                              training::placement_text(options),
                              training::ranks_text(options));
   }

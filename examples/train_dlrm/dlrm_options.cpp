@@ -42,8 +42,13 @@ void check(DlrmOptions& options) {
   if (shape.half_tables && shape.precision == ms::Precision::fp32) {
     throw UsageError("--half-tables goes with --precision bf16 or fp16");
   }
-  if (!options.data.empty() && shape.max_hotness != DlrmShape{}.max_hotness) {
-    throw UsageError("--max-hotness is for generated data; a file of --data has one id a field");
+  if (shape.is_multi_hot && options.data.empty()) {
+    throw UsageError("--multi-hot describes a file: give --data; generated data is multi-hot");
+  }
+  if (!options.data.empty() && !shape.is_multi_hot &&
+      shape.max_hotness != DlrmShape{}.max_hotness) {
+    throw UsageError(
+        "--max-hotness is for generated data and --multi-hot; a file of --data has one id a field");
   }
   if (shape.top.back() != 1) {
     throw UsageError(fmt::format("--top ends with {}; expected 1, the logit", shape.top.back()));
@@ -63,7 +68,7 @@ void add_model_options(cli::Options& options, DlrmShape& shape) {
   options.add<std::int64_t>(
       "--max-rows", shape.max_rows, "rows of a table at most", {1, 1'000'000'000});
   options.add<std::int64_t>(
-      "--max-hotness", shape.max_hotness, "ids of a field at most, of generated data", {1, 100});
+      "--max-hotness", shape.max_hotness, "ids of a field at most, the first ones", {1, 10'000});
   options.add<std::int64_t>("--dimension", shape.dimension, "width of the tables", {1, 1024});
   options.add<std::int64_t>(
       "--bottom", shape.bottom, "outputs of the bottom layers but the last", {1, 65536});
@@ -95,6 +100,8 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
         "in bfloat16, the second step captured and replayed"},
        {"train_dlrm --data train.txt --interaction dot",
         "Criteo's file: a label, 13 numbers and 26 words, separated by tabs"},
+       {"train_dlrm --data day_0.parquet --multi-hot --max-hotness 20",
+        "fields of lists, of which the first 20 ids are used"},
        {"train_dlrm --precision bf16 --steps 20 --waits --step-trace step.svg",
         "how many waits a step needs, and a picture of it"},
        {"train_dlrm --steps 10 --save m.safetensors", "stop early and keep the model"},
@@ -103,8 +110,12 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
   options.group("Data");
   options.add("--data",
               chosen.data,
-              "Criteo's clicks as TSV or CSV, gzipped or not; generated data without it",
+              "Criteo's clicks as TSV, CSV (gzipped or not) or Parquet; generated data without it",
               "a path");
+  options.add_flag("--multi-hot",
+                   chosen.shape.is_multi_hot,
+                   "a field of --data has any number of ids: words with | between them, or a list "
+                   "in Parquet");
   options.add<std::int64_t>("--rows", chosen.rows, "rows of generated data", {1, 1'000'000'000});
   options.add<std::int64_t>(
       "--holdout", chosen.holdout, "every how-manieth row is for testing; 0: none", {0, 1'000'000});
@@ -126,8 +137,10 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
     chosen.loss_scale.emplace();
   }
   if (!chosen.data.empty()) {
-    chosen.shape.hashes_ids = true;
-    chosen.shape.max_hotness = 1;
+    chosen.shape.hashes_ids = !chosen.shape.is_multi_hot;  // lists have been hashed by a transform
+    if (!chosen.shape.is_multi_hot) {
+      chosen.shape.max_hotness = 1;
+    }
   }
   training::open_dashboard(
       chosen,
@@ -151,6 +164,7 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
       {"interaction", shape.interaction == Interaction::cross ? "cross" : "dot"},
       {"precision", training::name_of(shape.precision)},
       {"half_tables", shape.half_tables},
+      {"multi_hot", shape.is_multi_hot},
       {"max_rows", shape.max_rows},
       {"max_hotness", shape.max_hotness},
       {"dimension", shape.dimension},
@@ -165,6 +179,22 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
   return described;
 }
 
+namespace {
+
+/// Returns how --data is read. The ids of lists become rows of the tables, the same ones as those
+/// of ops::hash_to_bucket() on all fields.
+datasets::ReaderOptions reader_options(DlrmShape const& shape) {
+  using ms::data::Transform;
+  datasets::ReaderOptions options;
+  for (std::size_t field = 0; shape.is_multi_hot && field < kFields; ++field) {
+    options.lists.push_back({Transform::first(shape.max_hotness),
+                             Transform::hash({.buckets = shape.rows(field), .salt = field})});
+  }
+  return options;
+}
+
+}  // namespace
+
 training::TrainingData load_training_data(DlrmOptions const& options) {
   bool const generates = options.data.empty();
   std::unique_ptr<ms::data::Reader> reader;
@@ -177,7 +207,7 @@ training::TrainingData load_training_data(DlrmOptions const& options) {
     }
     reader = std::make_unique<datasets::GeneratedReader>(chosen);
   } else {
-    reader = datasets::open_data(options.data);
+    reader = datasets::open_data(options.data, reader_options(options.shape));
   }
   auto data = training::load_training_data(
       *reader,

@@ -33,11 +33,14 @@ void run(cli::Arguments const& arguments) {
   training::require_equal_options(options, describe(options));
   auto data = load_training_data(options);
   if (!options.quiet) {
-    std::cerr << fmt::format("{}: {} rows to train, {} to test; {} ids a row, {}; {}{}\n",
+    auto const ids = options.shape.is_multi_hot
+                         ? fmt::format("lists of up to {} ids", options.shape.max_hotness)
+                         : fmt::format("{} ids a row", options.shape.ids());
+    std::cerr << fmt::format("{}: {} rows to train, {} to test; {}, {}; {}{}\n",
                              data.origin,
                              data.training_rows,
                              data.held_out.rows(),
-                             options.shape.ids(),
+                             ids,
                              training::name_of(options.shape.precision),
                              training::placement_text(options),
                              training::ranks_text(options));

@@ -112,14 +112,17 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
         "is all work in order? status 1 if not"},
        {"train_wdl --steps 20 --overlap report.html", "why did the 4 groups not overlap more?"}});
   options.group("Data");
-  options.add(
-      "--data", chosen.data, "CSV, gzipped CSV or TSV file; generated data without it", "a path");
+  options.add("--data",
+              chosen.data,
+              "CSV or TSV file, gzipped or not, or Parquet; generated data without it",
+              "a path");
   options.add_choice("--format",
                      chosen.format,
                      {{"auto", datasets::DataFormat::automatic},
                       {"census", datasets::DataFormat::census},
                       {"criteo-csv", datasets::DataFormat::criteo_csv},
-                      {"criteo-tsv", datasets::DataFormat::criteo_tsv}},
+                      {"criteo-tsv", datasets::DataFormat::criteo_tsv},
+                      {"criteo-parquet", datasets::DataFormat::criteo_parquet}},
                      "layout of the file");
   options.add<std::int64_t>("--rows", chosen.rows, "rows of generated data", {1, 1'000'000'000});
   options.add<std::int64_t>(

@@ -179,9 +179,11 @@ parquet() {
     return
   }
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
-    -D MSSTREAM_ARROW="$arrow" -D MSSTREAM_BUILD_EXAMPLES=OFF -B "$root/build/parquet"
-  quietly cmake --build "$root/build/parquet" --parallel "$(nproc)" --target test_data_parquet
+    -D MSSTREAM_ARROW="$arrow" -B "$root/build/parquet"
+  quietly cmake --build "$root/build/parquet" --parallel "$(nproc)" \
+    --target test_data_parquet test_train_dlrm_parquet
   "$root/build/parquet/tests/test_data_parquet" --gtest_brief=1
+  "$root/build/parquet/tests/test_train_dlrm_parquet" --gtest_brief=1
 }
 
 mpi() {

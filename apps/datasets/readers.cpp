@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/readers.hpp"
 
+#include "datasets/parquet_clicks.hpp"
 #include "datasets/text_format.hpp"
 
 #include <msstream/base/error.hpp>
@@ -12,6 +13,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -81,6 +83,21 @@ std::optional<LineChunk> next_with_text(LineChunks& chunks) {
   return chunk;
 }
 
+/// Returns whether the bytes are those of a Parquet file.
+bool is_parquet(ByteSource& bytes) {
+  constexpr std::string_view kMagic = "PAR1";
+  std::array<char, kMagic.size()> first{};
+  std::size_t count = 0;
+  while (count < first.size()) {
+    auto const more = bytes.read(first.data() + count, first.size() - count);
+    if (more == 0) {
+      return false;
+    }
+    count += more;
+  }
+  return std::string_view(first.data(), first.size()) == kMagic;
+}
+
 /// Returns the format of a data file, from its first record. Reads the first chunk again if a line
 /// of it is only part of a record.
 DataFormat chosen_format(DataFormat asked, LineChunks chunks, std::string const& name) {
@@ -104,7 +121,8 @@ DataFormat chosen_format(DataFormat asked, LineChunks chunks, std::string const&
   if (format == DataFormat::automatic) {
     throw data::DataError(fmt::format(
         "{}:{}: cannot tell the format from the first line; expected census (42 columns apart by "
-        "commas), criteo-csv (header Id,Label,…) or criteo-tsv (40 columns apart by tabs)",
+        "commas), criteo-csv (header Id,Label,…), criteo-tsv (40 columns apart by tabs) or "
+        "criteo-parquet",
         name,
         first->first_line));
   }
@@ -138,6 +156,12 @@ std::unique_ptr<data::Reader> open_data(std::filesystem::path const& path,
   require(options.chunk_bytes > 0, "chunk_bytes: expected at least 1, found 0");
   std::string const name = path.string();
   auto const bytes = std::make_shared<InspectedBytes>(data::open_bytes(path));
+  bool const may_be_parquet = options.format == DataFormat::automatic && is_parquet(*bytes);
+  if (may_be_parquet || options.format == DataFormat::criteo_parquet) {
+    require(!options.never_married_task, "the never-married task needs census data, found Parquet");
+    return open_parquet_clicks(path, options.lists);
+  }
+  bytes->rewind();
   auto const format = text_format(
       options,
       chosen_format(options.format,

@@ -14,7 +14,7 @@
 
 namespace msstream::datasets {
 
-/// Rows in memory, in the chunks in which a reader gave them, without jagged columns.
+/// Rows in memory, in the chunks in which a reader gave them.
 class StoredRows {
  public:
   explicit StoredRows(data::Schema schema) : schema_(std::move(schema)) {}

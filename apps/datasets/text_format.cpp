@@ -148,8 +148,7 @@ TextFormat census(bool never_married_task) {
   return format;
 }
 
-TextFormat criteo(bool tabs) {
-  using data::Transform;
+TextFormat criteo(bool tabs, std::vector<std::vector<data::Transform>> const& lists) {
   auto const words = data::numbered_names("C", 1, 26);
   auto const numbers = data::numbered_names("I", 1, 13);
   TextFormat format;
@@ -163,21 +162,36 @@ TextFormat criteo(bool tabs) {
   for (auto const* names : {&numbers, &words}) {
     options.names.insert(options.names.end(), names->begin(), names->end());
   }
-  for (auto const& word : words) {
-    options.columns.push_back(keys_of(word));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    auto& column = options.columns.emplace_back(keys_of(words[i]));
+    if (!lists.empty()) {
+      column.value_separator = '|';
+      column.transforms = lists[i];
+    }
   }
   options.columns.push_back({.name = std::string(kContinuous),
                              .fields = numbers,
-                             .transforms = {Transform::fill_missing(0),
-                                            Transform::clip(0, std::numeric_limits<float>::max()),
-                                            Transform::log1p(),
-                                            Transform::normalize()},
+                             .transforms = transforms_of_criteo_numbers(),
                              .expected = "a number or nothing"});
   options.columns.push_back(label_of("Label", "Label", to_zero_one, "0 or 1"));
   return format;
 }
 
 }  // namespace
+
+std::vector<data::Transform> transforms_of_criteo_numbers() {
+  using data::Transform;
+  return {Transform::fill_missing(0),
+          Transform::clip(0, std::numeric_limits<float>::max()),
+          Transform::log1p(),
+          Transform::normalize()};
+}
+
+void require_lists(std::vector<std::vector<data::Transform>> const& lists) {
+  require(lists.empty() || lists.size() == 26,
+          "transforms of {} lists; expected those of C1 to C26",
+          lists.size());
+}
 
 std::string_view name_of(DataFormat format) {
   switch (format) {
@@ -189,6 +203,8 @@ std::string_view name_of(DataFormat format) {
       return "criteo-csv";
     case DataFormat::criteo_tsv:
       return "criteo-tsv";
+    case DataFormat::criteo_parquet:
+      return "criteo-parquet";
   }
   return "unknown";
 }
@@ -197,8 +213,13 @@ TextFormat text_format(ReaderOptions const& options, DataFormat format) {
   require(!options.never_married_task || format == DataFormat::census,
           "the never-married task needs census data, found {}",
           name_of(format));
-  auto chosen = format == DataFormat::census ? census(options.never_married_task)
-                                             : criteo(format != DataFormat::criteo_csv);
+  require(options.lists.empty() || format != DataFormat::census,
+          "lists of words need Criteo's data, found {}",
+          name_of(format));
+  require_lists(options.lists);
+  auto chosen = format == DataFormat::census
+                    ? census(options.never_married_task)
+                    : criteo(format != DataFormat::criteo_csv, options.lists);
   chosen.options.chunk_bytes = options.chunk_bytes;
   return chosen;
 }

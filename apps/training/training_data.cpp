@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <initializer_list>
 #include <new>
 #include <utility>
 
@@ -33,6 +35,42 @@ datasets::DividedRows loaded(data::Reader& reader,
   }
 }
 
+/// Throws DataError for a label that is neither 0 nor 1.
+void require_labels(datasets::StoredRows const& rows,
+                    std::vector<std::string> const& labels,
+                    std::string const& origin) {
+  for (auto const& chunk : rows.chunks()) {
+    for (auto const& label : labels) {
+      for (auto const value : chunk.floats(label)) {
+        if (value != 0.0F && value != 1.0F) {
+          throw data::DataError(
+              fmt::format("{}: column '{}': expected 0 or 1, found {}", origin, label, value));
+        }
+      }
+    }
+  }
+}
+
+/// Returns the most values of a column of integers that a row has.
+std::int64_t most_values(std::initializer_list<datasets::StoredRows const*> parts,
+                         data::Schema const& schema,
+                         std::string const& name) {
+  auto const& column = schema.columns()[schema.index_of(name)];
+  if (!column.is_jagged()) {
+    return column.width;
+  }
+  std::int64_t most = 0;
+  for (auto const* part : parts) {
+    for (auto const& chunk : part->chunks()) {
+      auto const& offsets = chunk.offsets(name);
+      for (std::size_t row = 1; row < offsets.size(); ++row) {
+        most = std::max(most, offsets[row] - offsets[row - 1]);
+      }
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 TrainingData load_training_data(data::Reader& reader,
@@ -48,8 +86,13 @@ TrainingData load_training_data(data::Reader& reader,
   transforms.fit(*training.reader());
 
   auto columns = datasets::click_columns(training.schema());
+  for (auto const* part : {&training, &held_out}) {
+    require_labels(*part, columns.labels, origin);
+  }
   std::vector<std::int64_t> table_rows;
+  std::vector<std::int64_t> most_keys;
   for (auto const& field : columns.categorical) {
+    most_keys.push_back(most_values({&training, &held_out}, training.schema(), field));
     table_rows.push_back(
         options.buckets != 0
             ? options.buckets
@@ -66,6 +109,7 @@ TrainingData load_training_data(data::Reader& reader,
           transforms,
           std::move(columns),
           std::move(table_rows),
+          std::move(most_keys),
           std::move(origin)};
 }
 

@@ -21,6 +21,7 @@ struct TrainingData {
   data::Transforms transforms;  ///< normalise by statistics of the training rows alone
   datasets::ClickColumns columns;
   std::vector<std::int64_t> table_rows;  ///< rows of each categorical field's table
+  std::vector<std::int64_t> most_keys;   ///< the most keys of each categorical field in a row
   std::string origin;                    ///< description of the data for people
 
   [[nodiscard]] std::int64_t rows() const noexcept { return training_rows + held_out.rows(); }
@@ -32,7 +33,7 @@ struct TrainingDataOptions {
 };
 
 /// Reads the reader to its end. Its columns are those of ClickColumns. Throws DataError, and
-/// UsageError if no row is left to train on.
+/// UsageError if no row is left to train on. Labels other than 0 and 1 are a DataError.
 [[nodiscard]] TrainingData load_training_data(data::Reader& reader,
                                               std::string origin,
                                               TrainingDataOptions const& options);

@@ -323,7 +323,7 @@ void around_a_model(ms::Device<> const& device) {
   std::filesystem::remove_all(folder);
 
   ms::GradientTape tape(device);
-  ms::NonFiniteLocator const locator(tape);
+  ms::NonFiniteLocator const locator(tape, params);
   ms::comm::World const world;
   ms::comm::Communicator<> const ranks(device, world.split(0));
   ms::DataParallel<> const parallel(params, ranks);

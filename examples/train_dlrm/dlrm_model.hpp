@@ -15,9 +15,12 @@ namespace train_dlrm {
 /// A batch on the device.
 template <ms::Runtime R>
 struct DeviceBatch {
-  ms::Tensor<float, R> numbers;     ///< [batch, 13]
-  ms::Tensor<std::int64_t, R> ids;  ///< [batch * DlrmShape::ids()]: field by field [batch, hotness]
-  ms::Tensor<float, R> labels;      ///< [batch, 1]
+  ms::Tensor<float, R> numbers;  ///< [batch, 13]
+  /// [batch * DlrmShape::ids()]: field by field [batch, hotness]; of a multi-hot model [capacity].
+  ms::Tensor<std::int64_t, R> ids;
+  ms::Tensor<float, R> labels;  ///< [batch, 1]
+  /// Of a multi-hot model: the offsets of the bags of all fields in `ids`, [fields * batch + 1].
+  std::optional<ms::Tensor<std::int64_t, R>> offsets = {};
 };
 
 /// A deep learning recommendation model: dense layers on the numbers, pooled rows of a table for
@@ -67,7 +70,8 @@ class DlrmModel {
     }();
     auto const pooled = [&] {
       ms::NameScope const named("tables");
-      return ms::ops::embedding_lookup<T>(tape, tables_, {rows_of(batch.ids), samples});
+      return ms::ops::embedding_lookup<T>(
+          tape, tables_, {.ids = rows_of(batch.ids), .batch = samples, .offsets = batch.offsets});
     }();
     auto const joined = interact(tape, bottom, pooled);
     ms::NameScope const named("top");

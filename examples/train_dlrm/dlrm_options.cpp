@@ -3,6 +3,7 @@
 
 #include "datasets/generated.hpp"
 #include "datasets/readers.hpp"
+#include "training/precision_option.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -37,17 +38,17 @@ void check(DlrmOptions& options) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
   auto const& shape = options.shape;
-  if (shape.precision == ms::Precision::fp16 && options.parts() > 1) {
-    throw UsageError(fmt::format(
-        "--precision fp16 is for batches in one part, found {} by --ranks, --parallel or "
-        "--reproducible; bf16 needs no loss scale",
-        options.parts()));
-  }
+  training::check_precision(shape.precision, options);
   if (shape.half_tables && shape.precision == ms::Precision::fp32) {
     throw UsageError("--half-tables goes with --precision bf16 or fp16");
   }
-  if (!options.data.empty() && shape.max_hotness != DlrmShape{}.max_hotness) {
-    throw UsageError("--max-hotness is for generated data; a file of --data has one id a field");
+  if (shape.is_multi_hot && options.data.empty()) {
+    throw UsageError("--multi-hot describes a file: give --data; generated data is multi-hot");
+  }
+  if (!options.data.empty() && !shape.is_multi_hot &&
+      shape.max_hotness != DlrmShape{}.max_hotness) {
+    throw UsageError(
+        "--max-hotness is for generated data and --multi-hot; a file of --data has one id a field");
   }
   if (shape.top.back() != 1) {
     throw UsageError(fmt::format("--top ends with {}; expected 1, the logit", shape.top.back()));
@@ -60,17 +61,14 @@ void add_model_options(cli::Options& options, DlrmShape& shape) {
                      shape.interaction,
                      {{"cross", Interaction::cross}, {"dot", Interaction::dot}},
                      "the cross network of DCN-v2, or dot products");
-  options.add_choice(
-      "--precision",
-      shape.precision,
-      {{"fp32", ms::Precision::fp32}, {"bf16", ms::Precision::bf16}, {"fp16", ms::Precision::fp16}},
-      "of the products and between the layers; fp16 scales the loss");
+  training::add_precision_option(
+      options, shape.precision, "of the products and between the layers");
   options.add_flag(
       "--half-tables", shape.half_tables, "rows of tables in the half precision of --precision");
   options.add<std::int64_t>(
       "--max-rows", shape.max_rows, "rows of a table at most", {1, 1'000'000'000});
   options.add<std::int64_t>(
-      "--max-hotness", shape.max_hotness, "ids of a field at most, of generated data", {1, 100});
+      "--max-hotness", shape.max_hotness, "ids of a field at most, the first ones", {1, 10'000});
   options.add<std::int64_t>("--dimension", shape.dimension, "width of the tables", {1, 1024});
   options.add<std::int64_t>(
       "--bottom", shape.bottom, "outputs of the bottom layers but the last", {1, 65536});
@@ -82,11 +80,6 @@ void add_model_options(cli::Options& options, DlrmShape& shape) {
 }
 
 }  // namespace
-
-char const* name_of(ms::Precision precision) {
-  constexpr char const* kNames[] = {"fp32", "bf16", "fp16"};
-  return kNames[static_cast<int>(precision)];
-}
 
 DlrmOptions DlrmOptions::of_rank(int rank) const {
   auto options = *this;
@@ -107,6 +100,8 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
         "in bfloat16, the second step captured and replayed"},
        {"train_dlrm --data train.txt --interaction dot",
         "Criteo's file: a label, 13 numbers and 26 words, separated by tabs"},
+       {"train_dlrm --data day_0.parquet --multi-hot --max-hotness 20",
+        "fields of lists, of which the first 20 ids are used"},
        {"train_dlrm --precision bf16 --steps 20 --waits --step-trace step.svg",
         "how many waits a step needs, and a picture of it"},
        {"train_dlrm --steps 10 --save m.safetensors", "stop early and keep the model"},
@@ -115,8 +110,12 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
   options.group("Data");
   options.add("--data",
               chosen.data,
-              "Criteo's clicks as TSV or CSV, gzipped or not; generated data without it",
+              "Criteo's clicks as TSV, CSV (gzipped or not) or Parquet; generated data without it",
               "a path");
+  options.add_flag("--multi-hot",
+                   chosen.shape.is_multi_hot,
+                   "a field of --data has any number of ids: words with | between them, or a list "
+                   "in Parquet");
   options.add<std::int64_t>("--rows", chosen.rows, "rows of generated data", {1, 1'000'000'000});
   options.add<std::int64_t>(
       "--holdout", chosen.holdout, "every how-manieth row is for testing; 0: none", {0, 1'000'000});
@@ -138,8 +137,10 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
     chosen.loss_scale.emplace();
   }
   if (!chosen.data.empty()) {
-    chosen.shape.hashes_ids = true;
-    chosen.shape.max_hotness = 1;
+    chosen.shape.hashes_ids = !chosen.shape.is_multi_hot;  // lists have been hashed by a transform
+    if (!chosen.shape.is_multi_hot) {
+      chosen.shape.max_hotness = 1;
+    }
   }
   training::open_dashboard(
       chosen,
@@ -161,8 +162,9 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
       {"epochs", options.epochs},
       {"reader_threads", options.reader_threads},
       {"interaction", shape.interaction == Interaction::cross ? "cross" : "dot"},
-      {"precision", name_of(shape.precision)},
+      {"precision", training::name_of(shape.precision)},
       {"half_tables", shape.half_tables},
+      {"multi_hot", shape.is_multi_hot},
       {"max_rows", shape.max_rows},
       {"max_hotness", shape.max_hotness},
       {"dimension", shape.dimension},
@@ -177,6 +179,22 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
   return described;
 }
 
+namespace {
+
+/// Returns how --data is read. The ids of lists become rows of the tables, the same ones as those
+/// of ops::hash_to_bucket() on all fields.
+datasets::ReaderOptions reader_options(DlrmShape const& shape) {
+  using ms::data::Transform;
+  datasets::ReaderOptions options;
+  for (std::size_t field = 0; shape.is_multi_hot && field < kFields; ++field) {
+    options.lists.push_back({Transform::first(shape.max_hotness),
+                             Transform::hash({.buckets = shape.rows(field), .salt = field})});
+  }
+  return options;
+}
+
+}  // namespace
+
 training::TrainingData load_training_data(DlrmOptions const& options) {
   bool const generates = options.data.empty();
   std::unique_ptr<ms::data::Reader> reader;
@@ -189,7 +207,7 @@ training::TrainingData load_training_data(DlrmOptions const& options) {
     }
     reader = std::make_unique<datasets::GeneratedReader>(chosen);
   } else {
-    reader = datasets::open_data(options.data);
+    reader = datasets::open_data(options.data, reader_options(options.shape));
   }
   auto data = training::load_training_data(
       *reader,

@@ -26,7 +26,7 @@ struct DlrmOptions : ms::training::StepOptions, ms::training::RankOptions {
   std::int64_t rows = 65'536;
   std::int64_t holdout = 5;
   int reader_threads = 2;
-  /// The shape of the model. The tables of a data file have one id a field.
+  /// The shape of the model. A data file has one id a field, or lists with --multi-hot.
   DlrmShape shape{.max_rows = 100'000};
   std::int64_t batch = 2'048;
   std::int64_t epochs = 1;
@@ -36,8 +36,6 @@ struct DlrmOptions : ms::training::StepOptions, ms::training::RankOptions {
   /// Returns the options of one of the ranks, of which those but rank 0 print and write nothing.
   [[nodiscard]] DlrmOptions of_rank(int rank) const;
 };
-
-[[nodiscard]] char const* name_of(ms::Precision precision);
 
 /// Reads the options from arguments and environment. Throws cli::UsageError for values that are
 /// not accepted or contradict each other, and cli::HelpRequested for --help.

@@ -22,18 +22,45 @@
 #include <deque>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace train_dlrm {
 
-/// Returns the columns of a batch as views, with the rows of DeviceBatch::shape_rows().
+/// Returns the columns of a batch, with the rows of DeviceBatch::shape_rows(). They are views,
+/// except for the lists of multi-hot data, which are joined to one tensor.
 template <ms::Runtime R>
 DeviceBatch<R> columns_of(ms::datasets::ClickColumns const& columns,
+                          bool is_multi_hot,
                           ms::data::DeviceBatch<R> const& batch) {
   auto const rows = batch.shape_rows();
-  auto const ids = batch.ints(columns.categorical.front(), columns.categorical.back());
-  return {batch.floats(ms::datasets::kContinuous).reshaped({rows, kNumbers}),
-          ids.reshaped({ids.count()}),
-          batch.floats(columns.labels.front()).reshaped({rows, 1})};
+  auto const numbers = batch.floats(ms::datasets::kContinuous).reshaped({rows, kNumbers});
+  auto const labels = batch.floats(columns.labels.front()).reshaped({rows, 1});
+  if (!is_multi_hot) {
+    auto const ids = batch.ints(columns.categorical.front(), columns.categorical.back());
+    return {numbers, ids.reshaped({ids.count()}), labels};
+  }
+  std::vector<ms::ops::Bags<R>> lists;
+  for (auto const& field : columns.categorical) {
+    lists.emplace_back(batch.ints(field), batch.offsets(field));
+  }
+  auto const joined = ms::ops::joined_bags(lists);
+  return {numbers,
+          joined.ids.template as<std::int64_t>(),
+          labels,
+          joined.offsets.value().template as<std::int64_t>()};
+}
+
+/// Copies a batch to inputs of as many rows, in which there is room for its ids.
+template <ms::Runtime R>
+void copy_batch(DeviceBatch<R> const& to, DeviceBatch<R> const& from) {
+  ms::copy(to.numbers, from.numbers);
+  ms::copy(to.labels, from.labels);
+  if (auto const ids = from.ids.count(); ids > 0) {
+    ms::copy(to.ids.rows(0, ids), from.ids);
+  }
+  if (from.offsets) {
+    ms::copy(*to.offsets, *from.offsets);
+  }
 }
 
 /// Trains a DLRM, tests it after each epoch, and reports the results. One rank of a training on
@@ -49,7 +76,7 @@ class DlrmTraining {
         plan_(ms::training::plan_of(options, data, ms::data::LastBatch::dropped)),
         run_(options,
              last_step(),
-             Build{options},
+             Build{options, ids_per_row(options, data)},
              "rows",
              {.world = world, .parallel = options.parallel, .reproducible = options.reproducible}),
         training_(run_.training()),
@@ -89,19 +116,37 @@ class DlrmTraining {
 
   struct Build {
     DlrmOptions const& options;
+    std::int64_t ids_per_row;  ///< at most
 
     std::pair<Model, Inputs> operator()(ms::Device<R> const& device) const {
       Inputs inputs;
       auto const rows = options.batch / options.parts();
       for (int part = 0; part < options.parts() / options.ranks; ++part) {
-        inputs.batches.push_back({ms::zeros<float>(device, {rows, kNumbers}),
-                                  ms::zeros<std::int64_t>(device, {rows * options.shape.ids()}),
-                                  ms::zeros<float>(device, {rows, 1})});
+        auto& batch = inputs.batches.emplace_back(
+            DeviceBatch<R>{ms::zeros<float>(device, {rows, kNumbers}),
+                           ms::zeros<std::int64_t>(device, {rows * ids_per_row}),
+                           ms::zeros<float>(device, {rows, 1})});
+        if (options.shape.is_multi_hot) {
+          auto const bags = static_cast<std::int64_t>(kFields) * rows;
+          batch.offsets = ms::zeros<std::int64_t>(device, {bags + 1});
+        }
       }
       return {Model(device, options.shape), std::move(inputs)};
     }
   };
 
+  /// Returns the most ids that a row has in all fields together.
+  [[nodiscard]] static std::int64_t ids_per_row(DlrmOptions const& options,
+                                                ms::training::TrainingData const& data) {
+    if (!options.shape.is_multi_hot) {
+      return options.shape.ids();
+    }
+    std::int64_t sum = 0;
+    for (auto const most : data.most_keys) {
+      sum += std::min(most, options.shape.max_hotness);
+    }
+    return std::max<std::int64_t>(sum, 1);
+  }
   [[nodiscard]] std::int64_t last_step() const {
     auto const all = plan_.batch_count();
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
@@ -119,12 +164,8 @@ class DlrmTraining {
   nlohmann::ordered_json train_epoch(std::deque<Feed>& feeds) {
     auto result = run_.train_epoch(plan_, [&](Inputs const& inputs) {
       for (std::size_t part = 0; part < feeds.size(); ++part) {
-        auto const batch = columns_of(data_.columns, feeds[part].next().value());
-        auto const& to = inputs.batches[part];
         ms::NameScope const named("feed");
-        ms::copy(to.numbers, batch.numbers);
-        ms::copy(to.ids, batch.ids);
-        ms::copy(to.labels, batch.labels);
+        copy_batch(inputs.batches[part], columns_for_model(feeds[part].next().value()));
       }
     });
     result.update(test());
@@ -133,6 +174,10 @@ class DlrmTraining {
     }
     print(result);
     return result;
+  }
+
+  [[nodiscard]] DeviceBatch<R> columns_for_model(ms::data::DeviceBatch<R> const& batch) const {
+    return columns_of(data_.columns, options_.shape.is_multi_hot, batch);
   }
 
   /// Returns the AUC and the log loss on the held-out rows.
@@ -153,7 +198,7 @@ class DlrmTraining {
                                     .weighted = !ranks_.is_alone()});
     ms::metrics::LogLoss<R> const log_loss(training_.device());
     while (auto const fed = feed.next()) {
-      auto const batch = columns_of(data_.columns, *fed);
+      auto const batch = columns_for_model(*fed);
       auto const logits = training_.model().logits(training_.tape(), training_.pool(), batch);
       auto const weights = ranks_.is_alone() ? std::nullopt : std::optional(fed->mask());
       auto const examples = ranks_.of_all_ranks({logits, batch.labels, weights});

@@ -42,7 +42,8 @@ struct DlrmShape {
   std::int64_t cross_layers = 3;
   std::int64_t cross_rank = 512;
   ms::Precision precision = ms::Precision::fp32;
-  bool hashes_ids = false;  ///< whether ids are any numbers, of which a hash gives the row
+  bool hashes_ids = false;    ///< whether ids are any numbers, of which a hash gives the row
+  bool is_multi_hot = false;  ///< whether bags have offsets, and any number of rows as their ids
   bool half_tables =
       false;  ///< whether tables have float16 or bfloat16 rows, as the precision says
   std::uint64_t seed = 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/report.hpp"
 #include "dlrm_options.hpp"
+#include "training/precision_option.hpp"
 #include "training/step_report.hpp"
 
 #include <fmt/core.h>
@@ -32,12 +33,15 @@ void run(cli::Arguments const& arguments) {
   training::require_equal_options(options, describe(options));
   auto data = load_training_data(options);
   if (!options.quiet) {
-    std::cerr << fmt::format("{}: {} rows to train, {} to test; {} ids a row, {}; {}{}\n",
+    auto const ids = options.shape.is_multi_hot
+                         ? fmt::format("lists of up to {} ids", options.shape.max_hotness)
+                         : fmt::format("{} ids a row", options.shape.ids());
+    std::cerr << fmt::format("{}: {} rows to train, {} to test; {}, {}; {}{}\n",
                              data.origin,
                              data.training_rows,
                              data.held_out.rows(),
-                             options.shape.ids(),
-                             name_of(options.shape.precision),
+                             ids,
+                             training::name_of(options.shape.precision),
                              training::placement_text(options),
                              training::ranks_text(options));
   }

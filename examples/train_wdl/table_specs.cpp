@@ -12,7 +12,8 @@ WideDeepShape shape_of(TrainOptions const& options, TrainingData const& data) {
           .embedding_dim = options.embedding_dim,
           .layers = options.layers,
           .seed = options.seed,
-          .fused = options.tables == TableForm::fused};
+          .fused = options.tables == TableForm::fused,
+          .precision = options.precision};
 }
 
 std::vector<ms::TableSpec> table_specs(WideDeepShape const& shape) {

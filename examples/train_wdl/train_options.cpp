@@ -3,6 +3,7 @@
 
 #include "cli/outputs.hpp"
 #include "cli/overlap_option.hpp"
+#include "training/precision_option.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -43,6 +44,7 @@ void read_library_variables(TrainOptions& chosen) {
 void check(TrainOptions& options) {
   cli::check(static_cast<cli::StreamOptions const&>(options));
   training::check_ranks(options, options.batch);
+  training::check_precision(options.precision, options);
   training::refuse_with_ranks(options, {{options.check, "--check: checks one rank"}});
   if (options.tables == TableForm::fused && options.has_tables_in_parts()) {
     throw UsageError(
@@ -100,6 +102,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
         "8 groups, each with a thread that launches"},
        {"train_wdl --tables fused", "a few large operations in place of 26 branches"},
        {"train_wdl --capture", "each step is one launch, where the host launches too slowly"},
+       {"train_wdl --precision bf16", "the hidden layers in bfloat16"},
        {"train_wdl --steps 200 --save m.safetensors", "stop early and keep the model"},
        {"train_wdl --resume m.safetensors --steps 400", "go on from there, with the same bits"},
        {"train_wdl --ranks 4", "4 ranks, each with a quarter of the rows of each batch"},
@@ -109,14 +112,17 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
         "is all work in order? status 1 if not"},
        {"train_wdl --steps 20 --overlap report.html", "why did the 4 groups not overlap more?"}});
   options.group("Data");
-  options.add(
-      "--data", chosen.data, "CSV, gzipped CSV or TSV file; generated data without it", "a path");
+  options.add("--data",
+              chosen.data,
+              "CSV or TSV file, gzipped or not, or Parquet; generated data without it",
+              "a path");
   options.add_choice("--format",
                      chosen.format,
                      {{"auto", datasets::DataFormat::automatic},
                       {"census", datasets::DataFormat::census},
                       {"criteo-csv", datasets::DataFormat::criteo_csv},
-                      {"criteo-tsv", datasets::DataFormat::criteo_tsv}},
+                      {"criteo-tsv", datasets::DataFormat::criteo_tsv},
+                      {"criteo-parquet", datasets::DataFormat::criteo_parquet}},
                      "layout of the file");
   options.add<std::int64_t>("--rows", chosen.rows, "rows of generated data", {1, 1'000'000'000});
   options.add<std::int64_t>(
@@ -135,6 +141,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
   options.add<std::int64_t>("--layers", chosen.layers, "widths of the hidden layers", {1, 65536});
   options.add<std::int64_t>(
       "--buckets", chosen.buckets, "rows of each table; 0 chooses by the data", {0, 1'000'000'000});
+  training::add_precision_option(options, chosen.precision, "of the hidden layers' products");
 
   options.group("Training");
   options.add<std::int64_t>(
@@ -192,6 +199,7 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
                     {"embedding_dim", options.embedding_dim},
                     {"layers", options.layers},
                     {"buckets", options.buckets},
+                    {"precision", training::name_of(options.precision)},
                     {"batch", options.batch},
                     {"epochs", options.epochs},
                     {"steps", options.steps},

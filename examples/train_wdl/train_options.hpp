@@ -8,6 +8,7 @@
 #include "training/rank_options.hpp"
 #include "training/update_options.hpp"
 
+#include <msstream/ops/precision.hpp>
 #include <msstream/runtime/checker.hpp>
 
 #include <nlohmann/json_fwd.hpp>
@@ -39,6 +40,7 @@ struct TrainOptions : ms::cli::StreamOptions,
   int embedding_dim = 16;
   std::vector<std::int64_t> layers = {256, 128};
   std::int64_t buckets = 0;
+  ms::Precision precision = ms::Precision::fp32;  ///< of the hidden layers
 
   std::int64_t batch = 512;
   std::int64_t epochs = 1;

@@ -20,6 +20,7 @@
 #include <msstream/report/progress_line.hpp>
 #include <msstream/report/text.hpp>
 #include <msstream/step/captured_step.hpp>
+#include <msstream/step/loss_scale.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -61,9 +62,12 @@ class Trainer {
         ranks_(device_,
                model_.parameters(),
                {world, options.parallel, options.reproducible, parts.has_value()}),
+        loss_scale_(options.precision == ms::Precision::fp16
+                        ? std::optional<ms::LossScale<R>>(device_)
+                        : std::nullopt),
         optimizer_(device_,
                    {.kind = options.optimizer, .learning_rate = options.learning_rate},
-                   {.tables_together = !options.each_table}),
+                   {.tables_together = !options.each_table, .loss_scale = loss_scale_}),
         feed_(options.board()),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
     if (ranks_.has_halves()) {
@@ -277,16 +281,23 @@ class Trainer {
 
   /// Issues a step, and returns the loss of the whole batch.
   ms::Tensor<float, R> train(OwnRows const& own) {
-    auto loss = ranks_.backward(tape_, own.rows, own.all_rows, [&](int part) {
+    std::optional<ms::Tensor<float, R>> unscaled;  // batches with a scale are in one part
+    auto const loss = ranks_.backward(tape_, own.rows, own.all_rows, [&](int part) {
       auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
-      return model_.loss(tape_, pool, for_model(*own.parts[static_cast<std::size_t>(part)]));
+      auto own_loss =
+          model_.loss(tape_, pool, for_model(*own.parts[static_cast<std::size_t>(part)]));
+      if (loss_scale_) {
+        unscaled = own_loss;
+        return loss_scale_->scaled(tape_, own_loss);
+      }
+      return own_loss;
     });
     optimizer_.step(tape_);
     tape_.clear();
     if (model_.in_parts()) {
       model_.in_parts()->end_step();
     }
-    return loss;
+    return unscaled ? *unscaled : loss;
   }
 
   /// Issues a step by a replay, which costs the host one launch, and returns its loss. The first
@@ -410,6 +421,7 @@ class Trainer {
   WideDeep<R> model_;
   ms::training::Ranks<R> ranks_;
   std::optional<ms::StreamPool<R>> second_pool_;  ///< of the second half of a batch
+  std::optional<ms::LossScale<R>> loss_scale_;    ///< of float16
   ms::Optimizer<R> optimizer_;
   ms::training::DashboardFeed<R> feed_;
   bool is_reporting_ = false;  ///< whether a report on overlap records the steps

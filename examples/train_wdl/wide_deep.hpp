@@ -35,6 +35,7 @@ struct WideDeepShape {
   /// Whether an operation looks up all deep tables at once, and another one all wide tables, in
   /// place of a branch for each field. The results are the same but for rounding.
   bool fused = false;
+  ms::Precision precision = ms::Precision::fp32;  ///< of the MLP's products and between its layers
 };
 
 /// A Wide & Deep model (Cheng et al. 2016): its logit is the sum of a linear model over the fields
@@ -70,7 +71,8 @@ class WideDeep {
         parameters_,
         "mlp",
         static_cast<std::int64_t>(shape_.fields.size()) * shape_.embedding_dim + shape_.continuous,
-        widths);
+        widths,
+        ms::DenseStackOptions{.precision = shape_.precision});
     if (shape_.continuous > 0) {
       linear_.emplace(parameters_.dense("linear/weight", {shape_.continuous, 1}, ms::init::zeros()),
                       parameters_.dense("linear/bias", {1}, ms::init::zeros()));

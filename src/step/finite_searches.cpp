@@ -34,11 +34,21 @@ constexpr std::size_t kMostOperations = Search::kNoResult / kSearchesOfOne;
                                     : "input";
 }
 
+/// Returns the words of a message that say in which layer the operation is; nothing if no layer is
+/// known, or if the operation has the parameter's name already.
+[[nodiscard]] std::string layer_text(FiniteSearches::Locator::Finding const& found) {
+  if (found.layer.empty() || found.phase == FiniteSearches::Locator::Phase::update) {
+    return {};
+  }
+  return fmt::format(" {} \"{}\"", found.is_behind_layer ? "behind" : "in", found.layer);
+}
+
 }  // namespace
 
 FiniteSearches::FiniteSearches(std::shared_ptr<DeviceState> const& device,
+                               std::optional<Parameters<AnyRuntime>> parameters,
                                std::source_location issued_at)
-    : found_(device, Shape{Search::kWords}) {
+    : found_(device, Shape{Search::kWords}), layers_(std::move(parameters)) {
   forget(issued_at);
 }
 
@@ -47,9 +57,10 @@ void FiniteSearches::forget(std::source_location issued_at) {
 }
 
 std::size_t FiniteSearches::index_of(Locator::Finding finding) {
-  auto key = fmt::format("{} {} {}:{}:{}",
+  auto key = fmt::format("{} {} {} {}:{}:{}",
                          text(finding.phase),
                          finding.operation,
+                         finding.layer,
                          finding.place.file_name(),
                          finding.place.line(),
                          finding.place.column());
@@ -74,24 +85,56 @@ std::size_t FiniteSearches::index_of(Locator::Finding finding) {
   return searched_.size() - 1;
 }
 
-void FiniteSearches::search_operation(std::string_view operation,
+void FiniteSearches::begin_step() {
+  occurrences_.clear();
+  inputs_.clear();
+  layers_.forget_results();
+}
+
+void FiniteSearches::note_input(AnyTensor const& input, bool is_result) {
+  layers_.note_input(input);
+  if (!is_result && input.shape().count() > 0) {
+    inputs_.push_back(input);
+  }
+}
+
+void FiniteSearches::search_part(std::string_view operation,
+                                 AnyTensor const& part,
+                                 std::source_location place) {
+  search_result(operation, layers_.take_part(), part, place);
+}
+
+void FiniteSearches::search_operation(std::size_t number,
+                                      std::string_view operation,
                                       AnyTensor const& result,
-                                      std::vector<AnyTensor> const& inputs,
                                       std::source_location place) {
+  search_result(operation, layers_.record(number, result), result, place);
+}
+
+void FiniteSearches::search_result(std::string_view operation,
+                                   LayerNames::Layer const& layer,
+                                   AnyTensor const& result,
+                                   std::source_location place) {
+  auto const inputs = std::exchange(inputs_, {});
   if (result.shape().count() == 0) {
     return;
   }
-  auto const index =
-      index_of({Locator::Phase::forward, std::string(operation), place, result.shape(), 0});
+  auto const index = index_of({.phase = Locator::Phase::forward,
+                               .operation = std::string(operation),
+                               .place = place,
+                               .shape = result.shape(),
+                               .element = 0,
+                               .layer = layer.name,
+                               .is_behind_layer = layer.is_behind});
   auto const first = index * kSearchesOfOne;
   auto const number = first + kResult;
   issue_search({.number = number}, result, {}, place);
-  auto& shapes = searched_[index].inputs;
-  shapes.clear();
+  auto& searched = searched_[index].inputs;
+  searched.clear();
   for (auto const& input : inputs) {
-    auto const i = std::min(shapes.size(), kResult - 1);
-    shapes.resize(i);
-    shapes.push_back(input.shape());
+    auto const i = std::min(searched.size(), kResult - 1);
+    searched.resize(i);
+    searched.push_back({input.shape(), layers_.parameter_of(input)});
     issue_search({.number = first + i, .result = number, .is_last_input = &input == &inputs.back()},
                  input,
                  {},
@@ -99,13 +142,46 @@ void FiniteSearches::search_operation(std::string_view operation,
   }
 }
 
-void FiniteSearches::search(Locator::Phase phase,
-                            std::string_view operation,
+void FiniteSearches::search_gradient(AnyTensor const& of,
+                                     AnyTensor const& gradient,
+                                     std::optional<TensorOf<std::int64_t>> const& row_count,
+                                     std::optional<PlayedBack> const& by,
+                                     std::source_location issued_at) {
+  LayerNames::Layer layer{layers_.parameter_of(of), false};
+  if (layer.name.empty() && by) {
+    layer = layers_.of(by->number);
+  }
+  search({.phase = Locator::Phase::backward,
+          .operation = std::string(by ? by->name : "loss"),
+          .place = by ? by->place : issued_at,
+          .shape = gradient.shape(),
+          .element = 0,
+          .layer = std::move(layer.name),
+          .is_behind_layer = layer.is_behind},
+         gradient,
+         row_count);
+}
+
+void FiniteSearches::search_update(std::string const& parameter,
+                                   AnyTensor const& values,
+                                   std::source_location issued_at) {
+  search({.phase = Locator::Phase::update,
+          .operation = parameter,
+          .place = issued_at,
+          .shape = values.shape(),
+          .element = 0,
+          .layer = parameter,
+          .is_behind_layer = false},
+         values,
+         std::nullopt);
+}
+
+void FiniteSearches::search(Locator::Finding finding,
                             AnyTensor const& values,
-                            std::optional<TensorOf<std::int64_t>> const& row_count,
-                            std::source_location place) {
+                            std::optional<TensorOf<std::int64_t>> const& row_count) {
   if (values.shape().count() > 0) {
-    auto const index = index_of({phase, std::string(operation), place, values.shape(), 0});
+    auto const place = finding.place;
+    auto const index = index_of(std::move(finding));
     issue_search({.number = index * kSearchesOfOne + kResult}, values, row_count, place);
   }
 }
@@ -150,7 +226,12 @@ std::optional<FiniteSearches::Locator::Finding> FiniteSearches::first(
   if (auto const input = number % kSearchesOfOne; input != kResult) {
     finding.phase = Locator::Phase::input;
     // A later step may have had fewer inputs, each with a result of the same name and place.
-    finding.shape = input < searched.inputs.size() ? searched.inputs[input] : Shape{};
+    auto const is_known = input < searched.inputs.size();
+    finding.shape = is_known ? searched.inputs[input].shape : Shape{};
+    if (is_known && !searched.inputs[input].parameter.empty()) {
+      finding.layer = searched.inputs[input].parameter;
+      finding.is_behind_layer = false;
+    }
   }
   finding.element =
       static_cast<std::int64_t>(word & ((std::uint64_t{1} << Search::kElementBits) - 1));
@@ -163,12 +244,23 @@ using detail::AnyRuntime;
 
 NonFiniteLocator<AnyRuntime>::NonFiniteLocator(GradientTape<AnyRuntime>& tape,
                                                std::source_location issued_at)
+    : NonFiniteLocator(tape, std::nullopt, issued_at) {}
+
+NonFiniteLocator<AnyRuntime>::NonFiniteLocator(GradientTape<AnyRuntime>& tape,
+                                               Parameters<AnyRuntime> const& parameters,
+                                               std::source_location issued_at)
+    : NonFiniteLocator(tape, std::optional(parameters), issued_at) {}
+
+NonFiniteLocator<AnyRuntime>::NonFiniteLocator(GradientTape<AnyRuntime>& tape,
+                                               std::optional<Parameters<AnyRuntime>> parameters,
+                                               std::source_location issued_at)
     : tape_(tape) {
   auto& state = tape_.state();
   if (state.searches != nullptr) {
     throw std::logic_error("NonFiniteLocator: the tape has one already");
   }
-  state.searches = std::make_unique<detail::FiniteSearches>(state.device, issued_at);
+  state.searches =
+      std::make_unique<detail::FiniteSearches>(state.device, std::move(parameters), issued_at);
 }
 
 NonFiniteLocator<AnyRuntime>::~NonFiniteLocator() {
@@ -182,29 +274,30 @@ std::optional<NonFiniteLocator<AnyRuntime>::Finding> NonFiniteLocator<AnyRuntime
 
 void NonFiniteLocator<AnyRuntime>::require_finite(std::source_location issued_at) const {
   auto const found = first(issued_at);
-  if (found && found->phase == Phase::input) {
+  if (!found) {
+    return;
+  }
+  auto const called = fmt::format("\"{}\"{}, called at {}:{},",
+                                  found->operation,
+                                  detail::layer_text(*found),
+                                  found->place.file_name(),
+                                  found->place.line());
+  if (found->phase == Phase::input) {
     throw std::runtime_error(fmt::format(
-        "an input {} of \"{}\", called at {}:{}, had a NaN or an infinity before, and no recorded "
-        "operation made it: element {} of data or of a parameter",
+        "an input {} of {} had a NaN or an infinity before, and no recorded operation made it: "
+        "element {} of data or of a parameter",
         found->shape,
-        found->operation,
-        found->place.file_name(),
-        found->place.line(),
+        called,
         found->element));
   }
-  if (found) {
-    throw std::runtime_error(
-        fmt::format("{} of \"{}\", called at {}:{}, made a NaN or an infinity: element {} of {} {}",
-                    detail::text(found->phase),
-                    found->operation,
-                    found->place.file_name(),
-                    found->place.line(),
-                    found->element,
-                    found->phase == Phase::forward    ? "a result"
-                    : found->phase == Phase::backward ? "a gradient"
-                                                      : "a parameter",
-                    found->shape));
-  }
+  throw std::runtime_error(fmt::format("{} of {} made a NaN or an infinity: element {} of {} {}",
+                                       detail::text(found->phase),
+                                       called,
+                                       found->element,
+                                       found->phase == Phase::forward    ? "a result"
+                                       : found->phase == Phase::backward ? "a gradient"
+                                                                         : "a parameter",
+                                       found->shape));
 }
 
 void NonFiniteLocator<AnyRuntime>::forget(std::source_location issued_at) {

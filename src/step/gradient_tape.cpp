@@ -51,19 +51,20 @@ void TapeState::record(std::string_view name,
                    std::exchange(recorded_reads, reads.size())});
   if (searches != nullptr) {
     auto const& node = nodes.back();
-    searches->search_operation(node.name, node.output, std::exchange(inputs, {}), issued_at);
+    searches->search_operation(nodes.size() - 1, node.name, node.output, issued_at);
   }
 }
 
-void TapeState::search_gradient(AnyTensor const& gradient,
+void TapeState::search_gradient(AnyTensor const& of,
+                                AnyTensor const& gradient,
                                 std::optional<TensorOf<std::int64_t>> const& row_count,
                                 std::source_location issued_at) {
   if (searches != nullptr) {
-    searches->search(FiniteSearches::Locator::Phase::backward,
-                     playing == nullptr ? "loss" : playing->name,
-                     gradient,
-                     row_count,
-                     playing == nullptr ? issued_at : playing->issued_at);
+    std::optional<FiniteSearches::PlayedBack> by;
+    if (playing != nullptr) {
+      by = {nodes.size(), playing->name, playing->issued_at};
+    }
+    searches->search_gradient(of, gradient, row_count, by, issued_at);
   }
 }
 
@@ -118,9 +119,16 @@ void detail::AnyTape::note_input(detail::AnyTensor const& input) {
   if (!paused_) {
     state_->reads.push_back(detail::MemoryRange::of(input));
   }
-  if (state_->searches != nullptr && !paused_ && input.shape().count() > 0 &&
-      !state_->recorded.overlaps(detail::MemoryRange::of(input))) {
-    state_->inputs.push_back(input);
+  if (state_->searches != nullptr && !paused_) {
+    state_->searches->note_input(input, state_->recorded.overlaps(detail::MemoryRange::of(input)));
+  }
+}
+
+void detail::AnyTape::note_part(std::string_view name,
+                                detail::AnyTensor const& part,
+                                std::source_location issued_at) {
+  if (state_->searches != nullptr && !paused_) {
+    state_->searches->search_part(NameScope::qualify(name), part, issued_at);
   }
 }
 
@@ -252,6 +260,9 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
   state.recorded_reads = 0;
   state.unique_rows.clear();
   state.recorded.clear();
+  if (state.searches != nullptr) {
+    state.searches->forget_results();
+  }
   state.draws.play_back();
 }
 
@@ -272,7 +283,7 @@ void detail::AnyTape::add_gradient(detail::AnyTensor const& tensor,
   if (state_->watch != nullptr) {
     state_->watch->before_gradient(range);
   }
-  state_->search_gradient(gradient, {}, issued_at);
+  state_->search_gradient(tensor, gradient, {}, issued_at);
   if (auto* const found = state_->gradients.find(range)) {
     found->value.add(gradient, issued_at);
   } else {
@@ -291,7 +302,7 @@ void detail::AnyTape::add_row_gradient(detail::AnyTensor const& table,
     auto const dense = detail::dense_of(gradient, table.shape()[0], issued_at).any();
     add_gradient(table, ops::detail::cast(dense, table.dtype(), issued_at), issued_at);
   } else {
-    state_->search_gradient(gradient.values.any(), gradient.count, issued_at);
+    state_->search_gradient(table, gradient.values.any(), gradient.count, issued_at);
     state_->add_rows(table, std::move(gradient));
   }
 }
@@ -375,7 +386,6 @@ void detail::AnyTape::clear() {
   state_->stepped.clear();
   state_->backward_count = 0;
   state_->playing = nullptr;
-  state_->inputs.clear();
   if (state_->searches != nullptr) {
     state_->searches->begin_step();
   }

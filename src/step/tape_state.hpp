@@ -105,8 +105,9 @@ struct TapeState {
               LookedUpTables looked_up,
               PlayBack backward,
               std::source_location issued_at);
-  /// Searches a gradient for NaN and infinity, if the tape has a NonFiniteLocator.
-  void search_gradient(AnyTensor const& gradient,
+  /// Searches the gradient of a tensor for NaN and infinity, if the tape has a NonFiniteLocator.
+  void search_gradient(AnyTensor const& of,
+                       AnyTensor const& gradient,
                        std::optional<TensorOf<std::int64_t>> const& row_count,
                        std::source_location issued_at);
   /// Records that a lookup has no gradient, for error messages. Ignores a lookup in the result of a
@@ -155,7 +156,6 @@ struct TapeState {
   SeedGradient seed;
   TapeDraws draws;
   std::unique_ptr<FiniteSearches> searches;  ///< null without a NonFiniteLocator
-  std::vector<AnyTensor> inputs;             ///< to be searched for the next recorded operation
   Node const* playing = nullptr;             ///< the operation that is played back
 };
 

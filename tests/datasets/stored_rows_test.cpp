@@ -121,12 +121,54 @@ TEST(StoredRows, the_first_failing_task_is_reported) {
   }
 }
 
-TEST(StoredRows, refuse_chunks_of_other_columns_and_jagged_ones) {
+TEST(StoredRows, refuse_chunks_of_other_columns) {
   StoredRows rows(small_schema());
   expect_refused([&] { rows.add(data::Chunk(data::Schema({{"x"}}))); }, "other columns");
-  data::Schema const jagged({{"x", data::ColumnType::float32, data::kJagged}});
-  StoredRows others(jagged);
-  expect_refused([&] { others.add(data::Chunk(jagged)); }, "'x' is jagged");
+}
+
+/// Row r has r modulo 4 values, each of them r.
+TEST(StoredRows, with_jagged_columns_are_divided_by_rows) {
+  data::Schema const schema({{"ids", data::ColumnType::int64, data::kJagged},
+                             {"weights", data::ColumnType::float32, data::kJagged}});
+  StoredRows rows(schema);
+  for (std::int64_t first = 0; first < 22; first += 11) {
+    data::Chunk chunk(schema);
+    for (auto row = first; row < first + 11; ++row) {
+      for (std::int64_t i = 0; i < row % 4; ++i) {
+        chunk.ints("ids").push_back(row);
+        chunk.floats("weights").push_back(static_cast<float>(row));
+      }
+      for (auto const* const column : {"ids", "weights"}) {
+        chunk.offsets(column).push_back(chunk.offsets(column).back() + row % 4);
+      }
+    }
+    rows.add(std::move(chunk));
+  }
+  auto const [training, held_out] = divide(std::move(rows), 3);
+  EXPECT_EQ(held_out.rows(), 7);
+  EXPECT_EQ(training.rows(), 15);
+  auto const expected = split_rows(22, 3);
+  auto const expect_rows = [](StoredRows const& part, std::vector<std::int64_t> const& numbers) {
+    std::size_t next = 0;
+    for (auto const& chunk : part.chunks()) {
+      chunk.check();
+      for (std::int64_t row = 0; row < chunk.rows(); ++row) {
+        auto const at = static_cast<std::size_t>(row);
+        auto const number = numbers.at(next++);
+        auto const begin = chunk.offsets("ids")[at];
+        EXPECT_EQ(chunk.offsets("ids")[at + 1] - begin, number % 4);
+        EXPECT_EQ(chunk.offsets("weights")[at + 1], chunk.offsets("ids")[at + 1]);
+        for (auto i = begin; i < chunk.offsets("ids")[at + 1]; ++i) {
+          EXPECT_EQ(chunk.ints("ids")[static_cast<std::size_t>(i)], number);
+          EXPECT_EQ(chunk.floats("weights")[static_cast<std::size_t>(i)],
+                    static_cast<float>(number));
+        }
+      }
+    }
+    EXPECT_EQ(next, numbers.size());
+  };
+  expect_rows(training, expected.training);
+  expect_rows(held_out, expected.held_out);
 }
 
 TEST(StoredRows, are_copied_by_any_number_of_readers) {

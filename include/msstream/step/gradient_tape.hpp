@@ -133,6 +133,11 @@ class GradientTape<detail::AnyRuntime> {
     (note_input(inputs.any()), ...);
   }
   void note_input(detail::AnyTensor const& input);
+  /// Notes an intermediate result of the operation that is recorded next, behind the inputs that
+  /// were noted so far: a NonFiniteLocator searches it, too. Does nothing without one.
+  void note_part(std::string_view name,
+                 detail::AnyTensor const& part,
+                 std::source_location issued_at);
 
   // The implementations of functions of GradientTape<R>, which documents them.
 

@@ -3,6 +3,7 @@
 
 #include <msstream/runtime/default_runtime.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/parameters.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -24,11 +25,13 @@ namespace msstream {
 /// part of the graph, and the guard must live as long as its replays. A tape without a guard costs
 /// nothing.
 ///
-///   NonFiniteLocator const locator(tape);
+///   NonFiniteLocator const locator(tape, parameters);
 ///   ... loss, tape.backward(loss), optimizer.step(tape) ...
-///   locator.require_finite();   // backward of "tower/log", called at model.hpp:41, made ...
+///   locator.require_finite();   // backward of "dense" in "top/1", called at model.hpp:41, made
+///   ...
 ///
-/// Not synchronised. A tape has at most one guard, and must outlive it.
+/// With the model's parameters, a finding names the layer, after the parameters that the operation
+/// read. Not synchronised. A tape has at most one guard, and must outlive it.
 template <Runtime R = DefaultRuntime>
 class NonFiniteLocator;
 
@@ -52,11 +55,23 @@ class NonFiniteLocator<detail::AnyRuntime> {
     /// later step.
     Shape shape;
     std::int64_t element;  ///< index of the first element that is NaN or infinite
+    /// The parameter, such as "top/1/weight", if the element is of its gradient or its own.
+    /// Otherwise the layer: the name of the one parameter that the operation read, or the path that
+    /// the names of several have in common, such as "top/1". Empty if the guard was made without
+    /// parameters or knows no layer.
+    std::string layer;
+    /// Whether the operation read no parameter. `layer` is then that from which its first input
+    /// came, through operations without parameters.
+    bool is_behind_layer;
   };
 
   /// Throws std::logic_error if the tape has a guard already. Must not be called inside a capture.
   explicit NonFiniteLocator(GradientTape<detail::AnyRuntime>& tape,
                             std::source_location issued_at = std::source_location::current());
+  /// Findings name layers after these parameters and those that the store makes later.
+  NonFiniteLocator(GradientTape<detail::AnyRuntime>& tape,
+                   Parameters<detail::AnyRuntime> const& parameters,
+                   std::source_location issued_at = std::source_location::current());
   NonFiniteLocator(NonFiniteLocator const&) = delete;
   NonFiniteLocator& operator=(NonFiniteLocator const&) = delete;
   ~NonFiniteLocator();
@@ -71,6 +86,10 @@ class NonFiniteLocator<detail::AnyRuntime> {
   void forget(std::source_location issued_at = std::source_location::current());
 
  private:
+  NonFiniteLocator(GradientTape<detail::AnyRuntime>& tape,
+                   std::optional<Parameters<detail::AnyRuntime>> parameters,
+                   std::source_location issued_at);
+
   GradientTape<detail::AnyRuntime>& tape_;
 };
 
@@ -80,11 +99,19 @@ class NonFiniteLocator : public NonFiniteLocator<detail::AnyRuntime> {
   explicit NonFiniteLocator(GradientTape<R>& tape,
                             std::source_location issued_at = std::source_location::current())
       : NonFiniteLocator<detail::AnyRuntime>(tape, issued_at) {}
+  NonFiniteLocator(GradientTape<R>& tape,
+                   Parameters<R> const& parameters,
+                   std::source_location issued_at = std::source_location::current())
+      : NonFiniteLocator<detail::AnyRuntime>(tape, parameters, issued_at) {}
 };
 
 template <Runtime R>
 NonFiniteLocator(GradientTape<R>&) -> NonFiniteLocator<R>;
 template <Runtime R>
 NonFiniteLocator(GradientTape<R>&, std::source_location) -> NonFiniteLocator<R>;
+template <Runtime R>
+NonFiniteLocator(GradientTape<R>&, Parameters<R>) -> NonFiniteLocator<R>;
+template <Runtime R>
+NonFiniteLocator(GradientTape<R>&, Parameters<R>, std::source_location) -> NonFiniteLocator<R>;
 
 }  // namespace msstream

@@ -257,8 +257,11 @@ AnyTensor cross_network(AnyTape* tape,
   auto layers = cross_network(input, weights, issued_at);
   auto output = layers.back().output;
   tape->note_input(input);
-  for (auto const& each : weights) {
-    tape->note_inputs(each.down, each.up, each.bias);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    tape->note_inputs(weights[i].down, weights[i].up, weights[i].bias);
+    if (i + 1 < weights.size()) {
+      tape->note_part("cross_network", layers[i].output, issued_at);
+    }
   }
   tape->record_any(
       "cross_network",
@@ -266,10 +269,12 @@ AnyTensor cross_network(AnyTape* tape,
       [input, weights, layers = std::move(layers), issued_at](AnyTape& playing,
                                                               AnyTensor const& gradient) {
         auto gradients = cross_network_gradient(input, layers, gradient, issued_at);
-        playing.add_gradient(input, std::move(gradients.input), issued_at);
+        // The layers come before the input, so that a NonFiniteLocator names the first one whose
+        // gradients are not finite.
         for (auto i = weights.size(); i-- > 0;) {
           add_gradients(playing, weights[i], gradients.layers[i], issued_at);
         }
+        playing.add_gradient(input, std::move(gradients.input), issued_at);
       },
       issued_at);
   return output;

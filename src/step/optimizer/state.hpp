@@ -416,7 +416,7 @@ class Optimizer<detail::AnyRuntime>::State {
   /// Searches all parameters and tables for NaN and infinity.
   void search_updates(detail::FiniteSearches& searches, std::source_location issued_at) const {
     auto const search = [&](std::string const& name, AnyTensor const& tensor) {
-      searches.search(detail::FiniteSearches::Locator::Phase::update, name, tensor, {}, issued_at);
+      searches.search_update(name, tensor, issued_at);
     };
     for (auto const& parameter : dense_) {
       search(parameter.name, parameter.weight.any());

@@ -87,15 +87,11 @@ TYPED_TEST(NonFiniteLocatorTest, names_operations_whose_shapes_differ_from_step_
 
 TEST(FiniteSearches, of_steps_without_end_are_refused) {
   Device<Host> const device;
-  detail::FiniteSearches searches(device.state(), std::source_location::current());
+  detail::FiniteSearches searches(device.state(), std::nullopt, std::source_location::current());
   auto const good = to_device(device, Floats{1}, {1});
   auto const bad = to_device(device, Floats{std::nanf("")}, {1});
   auto const search = [&](Tensor<float, Host> const& values) {
-    searches.search(detail::FiniteSearches::Locator::Phase::backward,
-                    "sum",
-                    values.any(),
-                    std::nullopt,
-                    std::source_location::current());
+    searches.search_update("w", values.any(), std::source_location::current());
   };
   auto const message = message_of<std::length_error>([&] {
     for (int i = 0; i < 70'000; ++i) {

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/data_files.hpp"
+#include "train_wdl/program.hpp"
+
+#include <fmt/core.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace msstream::testing {
+namespace {
+
+class TrainWdlPrecision : public TrainWdlTest {
+ protected:
+  static constexpr char const* kPrecisions[] = {"fp32", "bf16", "fp16"};
+};
+
+TEST_P(TrainWdlPrecision, losses_of_each_have_the_same_bits_however_a_step_is_issued) {
+  for (std::string const precision : kPrecisions) {
+    auto const arguments = small() + Words{"--steps", "8", "--precision", precision};
+    auto const expected = report_of(arguments + Words{"--stream-groups", "1"});
+    EXPECT_EQ(expected["options"]["precision"], precision);
+    ASSERT_EQ(expected["losses"].size(), 8U);
+    for (std::string const groups : {"1", "3", "8"}) {
+      for (auto const& issued : {Words{},
+                                 Words{"--launch-threads", "per_group"},
+                                 Words{"--capture"},
+                                 Words{"--update-each-table"}}) {
+        auto const way = Words{"--stream-groups", groups} + issued;
+        auto const found = report_of(arguments + way);
+        EXPECT_EQ(found["losses"], expected["losses"])
+            << precision << ' ' << ::testing::PrintToString(way);
+        EXPECT_EQ(found["epochs"].back()["test_auc"], expected["epochs"].back()["test_auc"]);
+      }
+    }
+  }
+}
+
+TEST_P(TrainWdlPrecision, losses_of_half_precision_are_near_those_of_float32_and_differ) {
+  auto const exact = report_of(small())["losses"];
+  for (std::string const precision : {"bf16", "fp16"}) {
+    auto const losses = report_of(small() + Words{"--precision", precision})["losses"];
+    ASSERT_EQ(losses.size(), exact.size());
+    EXPECT_NE(losses, exact) << "the layers were not computed in half precision";
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_NEAR(losses[i].get<double>(), exact[i].get<double>(), 0.01) << precision << i;
+    }
+  }
+}
+
+TEST_P(TrainWdlPrecision, a_resumed_run_goes_on_with_the_same_bits) {
+  for (std::string const precision : {"bf16", "fp16"}) {
+    auto const arguments = small() + Words{"--precision", precision};
+    auto const whole = report_of(arguments + Words{"--steps", "12"});
+    auto const first = report_of(arguments + Words{"--steps", "5", "--save", path("half")});
+    auto const second =
+        report_of(arguments + Words{"--steps", "12", "--resume", path("half"), "--capture"});
+    auto joined = first["losses"];
+    joined.insert(joined.end(), second["losses"].begin(), second["losses"].end());
+    EXPECT_EQ(joined, whole["losses"]) << precision;
+    auto const other = train_wdl(small() + Words{"--resume", path("half")});
+    EXPECT_EQ(other.status, 1);
+    EXPECT_THAT(
+        other.err,
+        ::testing::HasSubstr("was trained with precision = " + precision + ", this run has fp32"));
+  }
+}
+
+TEST_P(TrainWdlPrecision, float16_is_refused_for_batches_in_parts) {
+  for (auto const& parts : {Words{"--ranks", "2"}, Words{"--parallel", "half_batches"}}) {
+    auto const ended = train_wdl(small() + Words{"--precision", "fp16"} + parts);
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_THAT(ended.err, ::testing::HasSubstr("--precision fp16 is for batches in one part"));
+  }
+}
+
+TEST_P(TrainWdlPrecision, the_census_is_learnt_to_the_auc_of_float32_in_each) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "minutes long under a sanitizer, and other tests reach the same code";
+#endif
+  auto const file = test_data("census_income_kdd.csv.gz");
+  if (!std::filesystem::exists(file)) {
+    GTEST_SKIP() << "no " << file;
+  }
+  constexpr double kMostDifference = 0.001;
+  constexpr std::size_t kSteps = 40;  // of the runs that compare bits
+  double auc_of_float32 = 0;
+  for (std::string const precision : kPrecisions) {
+    SCOPED_TRACE(precision);
+    Words const arguments = {"--runtime", runtime(), "--quiet", "--batch", "512", "--precision"};
+    auto const of = arguments + Words{precision, "--data", file.string()};
+    auto const whole = report_of(of + Words{"--epochs", "2", "--stream-groups", "4"});
+    auto const auc = whole["epochs"].back()["test_auc"].get<double>();
+    if (precision == "fp32") {
+      auc_of_float32 = auc;
+      EXPECT_GE(auc, 0.940);
+    }
+    EXPECT_NEAR(auc, auc_of_float32, kMostDifference);
+    RecordProperty("test_auc_" + precision, fmt::format("{}", auc));
+    auto const& losses = whole["losses"];
+    ASSERT_GT(losses.size(), kSteps);
+    nlohmann::json const first(std::vector<nlohmann::json>(
+        losses.begin(), losses.begin() + static_cast<std::ptrdiff_t>(kSteps)));
+    for (auto const& way :
+         {Words{"--stream-groups", "1"},
+          Words{"--stream-groups", "7", "--launch-threads", "per_group", "--capture"}}) {
+      auto const some = report_of(of + way + Words{"--steps", std::to_string(kSteps)});
+      EXPECT_EQ(some["losses"], first) << ::testing::PrintToString(way);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runtimes, TrainWdlPrecision, kRuntimes, name_of_runtime);
+
+}  // namespace
+}  // namespace msstream::testing

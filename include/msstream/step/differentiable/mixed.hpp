@@ -7,6 +7,7 @@
 #include <msstream/ops/cross.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/detail/typed.hpp>
+#include <msstream/ops/mixture.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/no_tape.hpp>
 
@@ -65,6 +66,11 @@ namespace detail {
 [[nodiscard]] AnyTensor multiply_halves(AnyTape* tape,
                                         AnyTensor const& left,
                                         AnyTensor const& right,
+                                        std::source_location issued_at);
+
+[[nodiscard]] AnyTensor mix_any_experts(AnyTape* tape,
+                                        std::vector<AnyTensor> const& experts,
+                                        std::vector<GateLogits<AnyRuntime>> const& gates,
                                         std::source_location issued_at);
 
 /// The functions of one element that have a form for half precision.
@@ -201,6 +207,24 @@ template <HalfElement T, Runtime R, TapeOf<R> Tape>
     std::source_location issued_at = std::source_location::current()) {
   return {msstream::detail::OfKnownType(),
           detail::multiply_halves(detail::tape_or_null(tape), left.any(), right.any(), issued_at)};
+}
+
+/// Returns the output of mix_experts() of experts of half precision, [gates, batch, width], without
+/// the weights; the tape records the backward. Logits, weights and sums are float32; the output and
+/// the gradients of experts are rounded once.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> mix_experts(
+    Tape& tape,
+    std::vector<Tensor<T, R>> const& experts,
+    std::vector<GateLogits<R>> const& gates,
+    std::source_location issued_at = std::source_location::current()) {
+  std::vector<detail::AnyTensor> untyped;
+  for (auto const& expert : experts) {
+    untyped.push_back(expert.any());
+  }
+  return {msstream::detail::OfKnownType(),
+          detail::mix_any_experts(
+              detail::tape_or_null(tape), untyped, detail::untyped(gates), issued_at)};
 }
 
 /// Applies a function to each element of a tensor of half precision, computed in float32: relu.

@@ -26,4 +26,17 @@ decltype(auto) with_real_type(char const* what, DType dtype, Function&& function
   }
 }
 
+/// Calls function(std::type_identity<T>{}, std::type_identity<Result>{}), where T is the type of
+/// operands and Result that of results: `result` is either float32 or the type of the operands.
+template <class Function>
+void with_real_types(char const* what, DType dtype, DType result, Function&& function) {
+  with_real_type(what, dtype, [&](auto type) {
+    if (result == DType::float32) {
+      function(type, std::type_identity<float>{});
+    } else {
+      function(type, type);
+    }
+  });
+}
+
 }  // namespace msstream::ops::kernels

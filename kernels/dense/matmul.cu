@@ -29,7 +29,7 @@ void matmul(CudaStream stream, MatmulArgs const& args) {
     return;
   }
   if (args.inner == 0) {
-    set_to_zero(stream, args.product, count);
+    set_to_zero(stream, args.product, count, args.result);
     return;
   }
   product_in_parts(stream,
@@ -44,7 +44,9 @@ void matmul(CudaStream stream, MatmulArgs const& args) {
                     .batch = args.batch,
                     .stride_a = args.shared_right ? 0 : args.inner * args.columns,
                     .stride_b = args.shared_left ? 0 : args.rows * args.inner,
-                    .factor = args.factor},
+                    .factor = args.factor,
+                    .operands = args.operands,
+                    .result = args.result},
                    is_tall(args) ? plan_parts(tall_product(args)) : SumParts{1, args.inner},
                    args.workspace);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
@@ -9,12 +10,13 @@
 namespace msstream::ops::kernels {
 
 /// Computes product[b] = factor * op(left[b]) · op(right[b]) for b < batch, where op transposes its
-/// matrix or leaves it unchanged. All arrays are row-major float32. On CUDA, leftᵀ · right with a
-/// long sum is computed in the parts that plan_parts() of tall_product.hpp returns.
+/// matrix or leaves it unchanged. All arrays are row-major. Products of half precision are added in
+/// float32 and rounded once. On CUDA, leftᵀ · right with a long sum is computed in the parts that
+/// plan_parts() of tall_product.hpp returns.
 struct MatmulArgs {
-  float const* left;   ///< [batch, rows, inner], or [batch, inner, rows] if transposed
-  float const* right;  ///< [batch, inner, columns], or [batch, columns, inner] if transposed
-  float* product;      ///< [batch, rows, columns]
+  void const* left;   ///< [batch, rows, inner], or [batch, inner, rows] if transposed
+  void const* right;  ///< [batch, inner, columns], or [batch, columns, inner] if transposed
+  void* product;      ///< [batch, rows, columns]
   std::int64_t rows;
   std::int64_t inner;
   std::int64_t columns;
@@ -24,7 +26,9 @@ struct MatmulArgs {
   bool shared_left = false;   ///< one left matrix for the whole batch
   bool shared_right = false;  ///< one right matrix for the whole batch
   float factor = 1.0F;
-  void* workspace = nullptr;  ///< matmul_workspace_bytes() bytes, 4-byte aligned
+  void* workspace = nullptr;        ///< matmul_workspace_bytes() bytes, 4-byte aligned
+  DType operands = DType::float32;  ///< float32, float16 or bfloat16
+  DType result = DType::float32;    ///< float32, or the type of the operands
 };
 /// Returns the bytes of workspace that matmul() needs, from the sizes in `args` alone, without a
 /// query of the device. Returns 0 on the host, and where the sum has one part.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/real_types.hpp"
+#include "common/widened_host.hpp"
 #include "dense/eigen_matrix.hpp"
 #include "dense/matmul.hpp"
 
@@ -35,12 +37,19 @@ std::size_t matmul_workspace_bytes(HostStream, MatmulArgs const&) {
 }
 
 void matmul(HostStream stream, MatmulArgs const& args) {
+  require_real_type("matmul: an operand", args.operands);
   stream.run([args] {
+    auto const of_left = args.rows * args.inner;
+    auto const of_right = args.inner * args.columns;
+    auto const of_product = args.rows * args.columns;
+    Widened const left(args.left, (args.shared_left ? 1 : args.batch) * of_left, args.operands);
+    Widened const right(args.right, (args.shared_right ? 1 : args.batch) * of_right, args.operands);
+    Narrowed product(args.product, args.batch * of_product, args.result);
     for (std::int64_t i = 0; i < args.batch; ++i) {
       one_product(args,
-                  args.left + (args.shared_left ? 0 : i * args.rows * args.inner),
-                  args.right + (args.shared_right ? 0 : i * args.inner * args.columns),
-                  args.product + i * args.rows * args.columns);
+                  left.data() + (args.shared_left ? 0 : i * of_left),
+                  right.data() + (args.shared_right ? 0 : i * of_right),
+                  product.data() + i * of_product);
     }
   });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
+#include "common/real_types.hpp"
 #include "common/row_vector.cuh"
 #include "dense/mixture.hpp"
 
@@ -22,9 +23,19 @@ struct GateChoices {
       : begin(table.first_choice[gate]), count(table.first_choice[gate + 1] - begin) {}
 };
 
+/// Stores neighbouring elements of a row, rounded to T.
+template <class T, int Count>
+__device__ void store_row_part(T* to, Columns<Count> const& columns) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    store_columns(to, columns);
+  } else {
+    store_narrowed(to, columns);
+  }
+}
+
 /// Computes each row of a gate's output with one warp. Every lane computes the softmax, which has
 /// only a few terms.
-template <int Count>
+template <class T, int Count>
 __global__ void __launch_bounds__(kThreads) mix_kernel(__grid_constant__ MixtureArgs const args) {
   std::int64_t const place = grid_thread() / kWarp;
   int const lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -51,12 +62,13 @@ __global__ void __launch_bounds__(kThreads) mix_kernel(__grid_constant__ Mixture
   for (std::int64_t column = lane * Count; column < args.width; column += kWarp * Count) {
     Columns<Count> total;
     for (int k = 0; k < choices.count; ++k) {
-      auto const* const expert = args.experts[args.table.expert[choices.begin + k]];
+      auto const* const expert =
+          static_cast<T const*>(args.experts[args.table.expert[choices.begin + k]]);
       auto columns = load_columns<Count>(expert + row * args.width + column);
       columns.multiply(weight(k));
       total.add(columns);
     }
-    store_columns(args.output + place * args.width + column, total);
+    store_row_part(static_cast<T*>(args.output) + place * args.width + column, total);
   }
 }
 
@@ -73,7 +85,7 @@ __device__ float sum_of_warp(float value) {
 ///   1. each warp takes some of the choices: the derivative by a weight is a dot product
 ///   2. each thread takes some of the choices: the derivative of the softmax
 ///   3. each thread takes some columns of all experts: sums over an expert's choices
-template <int Count>
+template <class T, int Count>
 __global__ void __launch_bounds__(kThreads)
     mix_gradient_kernel(__grid_constant__ MixtureGradientArgs const args) {
   __shared__ float by_weight[GateTable::kMostChoices];
@@ -82,13 +94,14 @@ __global__ void __launch_bounds__(kThreads)
   int const lane = static_cast<int>(threadIdx.x) % kWarp;
   auto const& table = args.table;
   auto const gradient_of = [&](int gate) {
-    return args.output_gradient + (gate * args.batch + row) * args.width;
+    return static_cast<T const*>(args.output_gradient) + (gate * args.batch + row) * args.width;
   };
   for (int gate = 0; gate < table.gates; ++gate) {
     GateChoices const choices(table, gate);
-    float const* const gradient = gradient_of(gate);
+    T const* const gradient = gradient_of(gate);
     for (int k = static_cast<int>(threadIdx.x) / kWarp; k < choices.count; k += kWarpsABlock) {
-      auto const* const expert = args.experts[table.expert[choices.begin + k]] + row * args.width;
+      auto const* const expert =
+          static_cast<T const*>(args.experts[table.expert[choices.begin + k]]) + row * args.width;
       float sum = 0.0F;
       for (std::int64_t column = lane * Count; column < args.width; column += kWarp * Count) {
         auto const left = load_columns<Count>(gradient + column);
@@ -133,14 +146,16 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
     }
-    store_columns(args.expert_gradients[expert] + row * args.width + column, total);
+    store_row_part(static_cast<T*>(args.expert_gradients[expert]) + row * args.width + column,
+                   total);
   }
 }
 
-template <class Pointer>
+template <class T, class Pointer>
 bool allow_quads(Pointer const* arrays, int count, std::int64_t width) {
-  return std::all_of(
-      arrays, arrays + count, [&](float const* array) { return allows_vectors(array, width, 4); });
+  return std::all_of(arrays, arrays + count, [&](void const* array) {
+    return allows_vectors(static_cast<T const*>(array), width, 4);
+  });
 }
 
 int experts_of(GateTable const& table) {
@@ -158,10 +173,13 @@ void mix_experts(CudaStream stream, MixtureArgs const& args) {
   if (rows == 0) {
     return;
   }
-  bool const quads = allow_quads(args.experts, experts_of(args.table), args.width) &&
-                     allows_vectors(args.output, args.width, 4);
-  auto const kernel = quads ? mix_kernel<4> : mix_kernel<1>;
-  kernel<<<grid_for(rows, kWarpsABlock), kThreads, 0, stream.handle>>>(args);
+  with_real_type("mix_experts: an expert", args.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    bool const quads = allow_quads<T>(args.experts, experts_of(args.table), args.width) &&
+                       allows_vectors(static_cast<T const*>(args.output), args.width, 4);
+    auto const kernel = quads ? mix_kernel<T, 4> : mix_kernel<T, 1>;
+    kernel<<<grid_for(rows, kWarpsABlock), kThreads, 0, stream.handle>>>(args);
+  });
   check_launch("mix_experts");
 }
 
@@ -169,11 +187,14 @@ void mix_experts_gradient(CudaStream stream, MixtureGradientArgs const& args) {
   if (args.batch == 0) {
     return;
   }
-  bool const quads = allow_quads(args.experts, args.expert_count, args.width) &&
-                     allow_quads(args.expert_gradients, args.expert_count, args.width) &&
-                     allows_vectors(args.output_gradient, args.width, 4);
-  auto const kernel = quads ? mix_gradient_kernel<4> : mix_gradient_kernel<1>;
-  kernel<<<grid_for(args.batch, 1), kThreads, 0, stream.handle>>>(args);
+  with_real_type("mix_experts_gradient: an expert", args.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    bool const quads = allow_quads<T>(args.experts, args.expert_count, args.width) &&
+                       allow_quads<T>(args.expert_gradients, args.expert_count, args.width) &&
+                       allows_vectors(static_cast<T const*>(args.output_gradient), args.width, 4);
+    auto const kernel = quads ? mix_gradient_kernel<T, 4> : mix_gradient_kernel<T, 1>;
+    kernel<<<grid_for(args.batch, 1), kThreads, 0, stream.handle>>>(args);
+  });
   check_launch("mix_experts_gradient");
 }
 

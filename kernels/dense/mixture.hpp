@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
@@ -29,35 +30,38 @@ struct GateNumbers {
 };
 
 /// Computes weights = softmax of each gate's logits, and output[g, row, :] = sum over the gate's
-/// choices k, in their order, of weights[k] * experts[expert of k][row, :].
+/// choices k, in their order, of weights[k] * experts[expert of k][row, :]. Sums are float32, and
+/// the output is rounded once.
 struct MixtureArgs {
   GateTable table;
   /// The stride between rows of a gate's logits and weights.
   std::int64_t row_stride[GateTable::kMostGates];
   GateNumbers<float const> logits;
   GateNumbers<float> weights;
-  float const* experts[GateTable::kMostExperts];  ///< each [batch, width]
-  float* output;                                  ///< [gates, batch, width]
+  void const* experts[GateTable::kMostExperts];  ///< each [batch, width] of `dtype`
+  void* output;                                  ///< [gates, batch, width] of `dtype`
   std::int64_t batch;
   std::int64_t width;
+  DType dtype = DType::float32;  ///< float32, float16 or bfloat16
 };
 void mix_experts(HostStream stream, MixtureArgs const& args);
 void mix_experts(CudaStream stream, MixtureArgs const& args);
 
 /// Computes the gradients of mix_experts(): expert_gradients[e] = sum over the choices of expert e,
-/// in their order, of weight * output_gradient, and logits_gradient by the derivative of the
-/// softmax.
+/// in their order, of weight * output_gradient, rounded once, and logits_gradient by the derivative
+/// of the softmax.
 struct MixtureGradientArgs {
   GateTable table;
   std::int64_t row_stride[GateTable::kMostGates];
   GateNumbers<float const> weights;
   GateNumbers<float> logits_gradient;
   int expert_count;
-  float const* experts[GateTable::kMostExperts];     ///< each [batch, width]
-  float* expert_gradients[GateTable::kMostExperts];  ///< each [batch, width], or null
-  float const* output_gradient;                      ///< [gates, batch, width]
+  void const* experts[GateTable::kMostExperts];     ///< each [batch, width] of `dtype`
+  void* expert_gradients[GateTable::kMostExperts];  ///< each [batch, width] of `dtype`, or null
+  void const* output_gradient;                      ///< [gates, batch, width] of `dtype`
   std::int64_t batch;
   std::int64_t width;
+  DType dtype = DType::float32;  ///< float32, float16 or bfloat16
 };
 void mix_experts_gradient(HostStream stream, MixtureGradientArgs const& args);
 void mix_experts_gradient(CudaStream stream, MixtureGradientArgs const& args);

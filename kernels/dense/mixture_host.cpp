@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/long_sum_host.hpp"
+#include "common/real_types.hpp"
+#include "common/widened_host.hpp"
 #include "dense/mixture.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <deque>
 
 namespace msstream::ops::kernels {
 
@@ -34,11 +38,26 @@ void add_scaled(float factor, float const* from, float* to, std::int64_t count) 
   }
 }
 
+/// Returns the outputs of experts, each of `count` elements, as floats; null experts stay null.
+std::deque<Widened> widened_experts(void const* const (&experts)[GateTable::kMostExperts],
+                                    std::int64_t count,
+                                    DType dtype) {
+  std::deque<Widened> floats;
+  for (auto const* const expert : experts) {
+    floats.emplace_back(expert, count, dtype);
+  }
+  return floats;
+}
+
 }  // namespace
 
 void mix_experts(HostStream stream, MixtureArgs const& args) {
+  require_real_type("mix_experts: an expert", args.dtype);
   stream.run([args] {
     auto const& table = args.table;
+    auto const count = args.batch * args.width;
+    auto const experts = widened_experts(args.experts, count, args.dtype);
+    Narrowed outputs(args.output, table.gates * count, args.dtype);
     for (int gate = 0; gate < table.gates; ++gate) {
       auto const begin = table.first_choice[gate];
       auto const choices = table.first_choice[gate + 1] - begin;
@@ -46,10 +65,10 @@ void mix_experts(HostStream stream, MixtureArgs const& args) {
         auto const place = row * args.row_stride[gate];
         auto* const weights = args.weights.first[gate] + place;
         softmax(args.logits.first[gate] + place, choices, weights);
-        auto* const output = args.output + (gate * args.batch + row) * args.width;
+        auto* const output = outputs.data() + (gate * args.batch + row) * args.width;
         std::fill_n(output, args.width, 0.0F);
         for (int k = 0; k < choices; ++k) {
-          auto const* const expert = args.experts[table.expert[begin + k]];
+          auto const* const expert = experts[table.expert[begin + k]].data();
           add_scaled(weights[k], expert + row * args.width, output, args.width);
         }
       }
@@ -58,12 +77,19 @@ void mix_experts(HostStream stream, MixtureArgs const& args) {
 }
 
 void mix_experts_gradient(HostStream stream, MixtureGradientArgs const& args) {
+  require_real_type("mix_experts_gradient: an expert", args.dtype);
   stream.run([args] {
     auto const& table = args.table;
     auto const count = args.batch * args.width;
+    auto const experts = widened_experts(args.experts, count, args.dtype);
+    Widened const output_gradient(args.output_gradient, table.gates * count, args.dtype);
+    std::deque<Narrowed> expert_gradients;
     for (int expert = 0; expert < args.expert_count; ++expert) {
-      if (args.expert_gradients[expert] != nullptr) {
-        std::fill_n(args.expert_gradients[expert], count, 0.0F);
+      bool const wanted = args.expert_gradients[expert] != nullptr;
+      auto& gradient = expert_gradients.emplace_back(
+          args.expert_gradients[expert], wanted ? count : 0, args.dtype);
+      if (wanted) {
+        std::fill_n(gradient.data(), count, 0.0F);
       }
     }
     for (int gate = 0; gate < table.gates; ++gate) {
@@ -73,16 +99,17 @@ void mix_experts_gradient(HostStream stream, MixtureGradientArgs const& args) {
         auto const* const weights = args.weights.first[gate] + row * args.row_stride[gate];
         auto* const logits_gradient =
             args.logits_gradient.first[gate] + row * args.row_stride[gate];
-        auto const* const gradient = args.output_gradient + (gate * args.batch + row) * args.width;
+        auto const* const gradient =
+            output_gradient.data() + (gate * args.batch + row) * args.width;
         float weighted = 0.0F;
         for (int k = 0; k < choices; ++k) {
           int const expert = table.expert[begin + k];
           auto const place = row * args.width;
-          float const by_weight = dot(gradient, args.experts[expert] + place, args.width);
+          float const by_weight = dot(gradient, experts[expert].data() + place, args.width);
           logits_gradient[k] = by_weight;
           weighted += weights[k] * by_weight;
           if (args.expert_gradients[expert] != nullptr) {
-            add_scaled(weights[k], gradient, args.expert_gradients[expert] + place, args.width);
+            add_scaled(weights[k], gradient, expert_gradients[expert].data() + place, args.width);
           }
         }
         for (int k = 0; k < choices; ++k) {

@@ -12,7 +12,8 @@ namespace msstream::ops::kernels {
 /// Several parts must be those that plan_parts() returns for the batch. They require d = a · bᵀ
 /// with packed a [m, k] and b [n, k] as cuBLASLt sees them, and a workspace of workspace_bytes()
 /// bytes. All parts of equal length are computed by one batched product, a shorter last part by
-/// another, and a kernel adds their results, first part first. Capture-safe.
+/// another, both with results of float32, and a kernel adds their results, first part first, and
+/// rounds the sums to the type of the result once. Capture-safe.
 void product_in_parts(CudaStream stream,
                       MatrixProduct const& product,
                       SumParts parts,

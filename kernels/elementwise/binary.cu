@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/float_conversions.cuh"
 #include "common/launch.cuh"
+#include "common/real_types.hpp"
 #include "common/vector_map.cuh"
 #include "elementwise/binary.hpp"
 #include "elementwise/binary_math.hpp"
@@ -14,8 +16,9 @@ namespace {
 
 /// An operand of a binary elementwise operation in the one-dimensional case: a contiguous array, or
 /// a single repeated element.
+template <class T>
 struct FlatOperand {
-  float const* data;
+  T const* data;
   bool repeats;
 
   template <int Quads>
@@ -24,7 +27,7 @@ struct FlatOperand {
       return place.load(data);
     }
     typename QuadPlace<Quads>::Values repeated;
-    float const value = *data;
+    float const value = widen(*data);
 #pragma unroll
     for (float& lane : repeated.lanes) {
       lane = value;
@@ -33,11 +36,11 @@ struct FlatOperand {
   }
 };
 
-template <int Quads, class Function>
+template <int Quads, class T, class Function>
 __global__ void __launch_bounds__(kBlockThreads) flat_kernel(Function function,
-                                                             FlatOperand left,
-                                                             FlatOperand right,
-                                                             float* output,
+                                                             FlatOperand<T> left,
+                                                             FlatOperand<T> right,
+                                                             T* output,
                                                              std::int64_t count,
                                                              bool aligned) {
   auto const place = grid_place<Quads>(count, aligned);
@@ -70,13 +73,18 @@ struct Operands {
   Pack<float, Lanes> right;
 };
 
-template <int Lanes, class Index>
-__device__ Pack<float, Lanes> load_lanes(float const* from, Index stride) {
+template <int Lanes, class T, class Index>
+__device__ Pack<float, Lanes> load_lanes(T const* from, Index stride) {
   Pack<float, Lanes> pack;
   if (Lanes > 1 && stride != 0) {
-    return *reinterpret_cast<Pack<float, Lanes> const*>(from);
+    auto const loaded = *reinterpret_cast<Pack<T, Lanes> const*>(from);
+#pragma unroll
+    for (int lane = 0; lane < Lanes; ++lane) {
+      pack.lanes[lane] = widen(loaded.lanes[lane]);
+    }
+    return pack;
   }
-  float const value = *from;
+  float const value = widen(*from);
 #pragma unroll
   for (int lane = 0; lane < Lanes; ++lane) {
     pack.lanes[lane] = value;
@@ -85,10 +93,10 @@ __device__ Pack<float, Lanes> load_lanes(float const* from, Index stride) {
 }
 
 /// Loads the operands of `Lanes` neighbouring elements of the output, from element `first` on.
-template <int Lanes, int Rank, class Index>
+template <int Lanes, int Rank, class T, class Index>
 __device__ Operands<Lanes> load_operands(Walk<Rank, Index> const& walk,
-                                         float const* left,
-                                         float const* right,
+                                         T const* left,
+                                         T const* right,
                                          Index first) {
   Index rest = first;
   Index left_place = 0;
@@ -109,13 +117,13 @@ __device__ Operands<Lanes> load_operands(Walk<Rank, Index> const& walk,
 
 /// Computes `Packs` groups of `Lanes` neighbouring elements of the output per thread. The groups of
 /// a thread are a block's width apart.
-template <class Function, int Rank, int Packs, int Lanes, class Index>
+template <class T, class Function, int Rank, int Packs, int Lanes, class Index>
 __global__ void __launch_bounds__(kBlockThreads)
     strided_kernel(Function function,
                    __grid_constant__ Walk<Rank, Index> const walk,
-                   float const* left,
-                   float const* right,
-                   float* output,
+                   T const* left,
+                   T const* right,
+                   T* output,
                    std::int64_t count) {
   std::int64_t const first = grid_quad<Packs>() * Lanes;
   constexpr int kStep = kBlockThreads * Lanes;
@@ -129,12 +137,13 @@ __global__ void __launch_bounds__(kBlockThreads)
 #pragma unroll
   for (int p = 0; p < Packs; ++p) {
     if (first + p * kStep < count) {
-      Pack<float, Lanes> results;
+      Pack<T, Lanes> results;
 #pragma unroll
       for (int lane = 0; lane < Lanes; ++lane) {
-        results.lanes[lane] = function(operands[p].left.lanes[lane], operands[p].right.lanes[lane]);
+        results.lanes[lane] =
+            narrowed<T>(function(operands[p].left.lanes[lane], operands[p].right.lanes[lane]));
       }
-      *reinterpret_cast<Pack<float, Lanes>*>(output + first + p * kStep) = results;
+      *reinterpret_cast<Pack<T, Lanes>*>(output + first + p * kStep) = results;
     }
   }
 }
@@ -144,16 +153,16 @@ __global__ void __launch_bounds__(kBlockThreads)
 bool rows_fit_quads(BinaryArgs const& args) {
   auto const& plan = args.plan;
   int const last = plan.rank - 1;
-  auto const fits = [&](float const* data, std::int64_t const* strides) {
+  auto const fits = [&](void const* data, std::int64_t const* strides) {
     return strides[last] == 0 ||
-           (quads_fit(data) &&
+           (quads_fit(static_cast<char const*>(data)) &&
             std::all_of(strides, strides + last, [](auto s) { return s % 4 == 0; }));
   };
-  return plan.extents[last] % 4 == 0 && quads_fit(args.output) &&
+  return plan.extents[last] % 4 == 0 && quads_fit(static_cast<char const*>(args.output)) &&
          fits(args.left, plan.left_strides) && fits(args.right, plan.right_strides);
 }
 
-template <int Rank, class Index, class Function>
+template <class T, int Rank, class Index, class Function>
 void launch_strided(CudaStream stream, BinaryArgs const& args, Function function) {
   auto const& plan = args.plan;
   Walk<Rank, Index> walk;
@@ -165,67 +174,73 @@ void launch_strided(CudaStream stream, BinaryArgs const& args, Function function
     walk.left_strides[d] = static_cast<Index>(exists ? plan.left_strides[d - missing] : 0);
     walk.right_strides[d] = static_cast<Index>(exists ? plan.right_strides[d - missing] : 0);
   }
+  auto const* const left = static_cast<T const*>(args.left);
+  auto const* const right = static_cast<T const*>(args.right);
+  auto* const output = static_cast<T*>(args.output);
   if (rows_fit_quads(args)) {
     with_quads_a_thread(plan.count, [&](auto quads, unsigned blocks) {
-      strided_kernel<Function, Rank, quads.value, 4, Index>
+      strided_kernel<T, Function, Rank, quads.value, 4, Index>
           <<<blocks, kBlockThreads, 0, stream.handle>>>(
-              function, walk, args.left, args.right, args.output, plan.count);
+              function, walk, left, right, output, plan.count);
     });
   } else {
-    strided_kernel<Function, Rank, 1, 1, Index>
+    strided_kernel<T, Function, Rank, 1, 1, Index>
         <<<grid_for(plan.count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(
-            function, walk, args.left, args.right, args.output, plan.count);
+            function, walk, left, right, output, plan.count);
   }
 }
 
-template <class Function>
+template <class T, class Function>
 void launch(CudaStream stream, BinaryArgs const& args, Function function) {
   auto const& plan = args.plan;
   if (plan.rank == 1) {
-    FlatOperand const left{args.left, plan.left_strides[0] == 0};
-    FlatOperand const right{args.right, plan.right_strides[0] == 0};
-    bool const aligned = quads_fit(args.output) && (left.repeats || quads_fit(left.data)) &&
+    FlatOperand<T> const left{static_cast<T const*>(args.left), plan.left_strides[0] == 0};
+    FlatOperand<T> const right{static_cast<T const*>(args.right), plan.right_strides[0] == 0};
+    auto* const output = static_cast<T*>(args.output);
+    bool const aligned = quads_fit(output) && (left.repeats || quads_fit(left.data)) &&
                          (right.repeats || quads_fit(right.data));
     with_quads_a_thread(plan.count, [&](auto quads, unsigned blocks) {
       flat_kernel<quads.value><<<blocks, kBlockThreads, 0, stream.handle>>>(
-          function, left, right, args.output, plan.count, aligned);
+          function, left, right, output, plan.count, aligned);
     });
   } else if (plan.count > std::numeric_limits<std::int32_t>::max()) {
-    launch_strided<Shape::kMaxRank, std::int64_t>(stream, args, function);
+    launch_strided<T, Shape::kMaxRank, std::int64_t>(stream, args, function);
   } else if (plan.rank == 2) {
-    launch_strided<2, std::uint32_t>(stream, args, function);
+    launch_strided<T, 2, std::uint32_t>(stream, args, function);
   } else if (plan.rank == 3) {
-    launch_strided<3, std::uint32_t>(stream, args, function);
+    launch_strided<T, 3, std::uint32_t>(stream, args, function);
   } else {
-    launch_strided<4, std::uint32_t>(stream, args, function);
+    launch_strided<T, 4, std::uint32_t>(stream, args, function);
   }
   check_launch("binary");
 }
 
-template <int Quads>
+template <class T, int Quads>
 __global__ void __launch_bounds__(kBlockThreads)
     multiply_gradient_kernel(__grid_constant__ MultiplyGradientArgs const args, bool aligned) {
   auto const place = grid_place<Quads>(args.count, aligned);
   if (!place.exists()) {
     return;
   }
-  auto left = place.load(args.left);
-  auto right = place.load(args.right);
-  auto const gradient = place.load(args.output_gradient);
+  auto left = place.load(static_cast<T const*>(args.left));
+  auto right = place.load(static_cast<T const*>(args.right));
+  auto const gradient = place.load(static_cast<T const*>(args.output_gradient));
 #pragma unroll
   for (int lane = 0; lane < place.kLanes; ++lane) {
     left.lanes[lane] *= gradient.lanes[lane];
     right.lanes[lane] *= gradient.lanes[lane];
   }
-  place.store(args.left_gradient, right);
-  place.store(args.right_gradient, left);
+  place.store(static_cast<T*>(args.left_gradient), right);
+  place.store(static_cast<T*>(args.right_gradient), left);
 }
 
 }  // namespace
 
 void binary(CudaStream stream, BinaryArgs const& args) {
   if (args.plan.count > 0) {
-    with_function(args.function, [&](auto function) { launch(stream, args, function); });
+    with_function(args.function, args.dtype, [&](auto type, auto function) {
+      launch<typename decltype(type)::type>(stream, args, function);
+    });
   }
 }
 
@@ -233,11 +248,17 @@ void multiply_gradient(CudaStream stream, MultiplyGradientArgs const& args) {
   if (args.count <= 0) {
     return;
   }
-  bool const aligned = quads_fit(
-      args.left, args.right, args.output_gradient, args.left_gradient, args.right_gradient);
-  with_quads_a_thread(args.count, [&](auto quads, unsigned blocks) {
-    multiply_gradient_kernel<quads.value>
-        <<<blocks, kBlockThreads, 0, stream.handle>>>(args, aligned);
+  bool const aligned = quads_fit(static_cast<char const*>(args.left),
+                                 static_cast<char const*>(args.right),
+                                 static_cast<char const*>(args.output_gradient),
+                                 static_cast<char const*>(args.left_gradient),
+                                 static_cast<char const*>(args.right_gradient));
+  with_real_type("multiply_gradient: an operand", args.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    with_quads_a_thread(args.count, [&](auto quads, unsigned blocks) {
+      multiply_gradient_kernel<T, quads.value>
+          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, aligned);
+    });
   });
   check_launch("multiply_gradient");
 }

@@ -2,38 +2,46 @@
 #include "elementwise/binary.hpp"
 #include "elementwise/binary_math.hpp"
 
+#include <msstream/base/dtype.hpp>
+
+#include <stdexcept>
+
 namespace msstream::ops::kernels {
+
+void refuse_half() {
+  throw std::invalid_argument("binary: only sums and products have half precision");
+}
 
 namespace {
 
 /// Computes a binary function for one row of the innermost dimension. Each operand is contiguous or
 /// one repeated element.
-template <class Function>
+template <class T, class Function>
 void map_row(Function function,
-             float const* left,
+             T const* left,
              bool left_repeats,
-             float const* right,
+             T const* right,
              bool right_repeats,
-             float* output,
+             T* output,
              std::int64_t count) {
   if (left_repeats) {
-    float const value = *left;
+    float const value = to_float(*left);
     for (std::int64_t i = 0; i < count; ++i) {
-      output[i] = function(value, right[i]);
+      output[i] = from_float<T>(function(value, to_float(right[i])));
     }
   } else if (right_repeats) {
-    float const value = *right;
+    float const value = to_float(*right);
     for (std::int64_t i = 0; i < count; ++i) {
-      output[i] = function(left[i], value);
+      output[i] = from_float<T>(function(to_float(left[i]), value));
     }
   } else {
     for (std::int64_t i = 0; i < count; ++i) {
-      output[i] = function(left[i], right[i]);
+      output[i] = from_float<T>(function(to_float(left[i]), to_float(right[i])));
     }
   }
 }
 
-template <class Function>
+template <class T, class Function>
 void map_rows(BinaryArgs const& args, Function function) {
   auto const& plan = args.plan;
   int const last = plan.rank - 1;
@@ -43,11 +51,11 @@ void map_rows(BinaryArgs const& args, Function function) {
   std::int64_t right = 0;
   for (std::int64_t first = 0; first < plan.count; first += columns) {
     map_row(function,
-            args.left + left,
+            static_cast<T const*>(args.left) + left,
             plan.left_strides[last] == 0,
-            args.right + right,
+            static_cast<T const*>(args.right) + right,
             plan.right_strides[last] == 0,
-            args.output + first,
+            static_cast<T*>(args.output) + first,
             columns);
     // Advances the coordinates to the next row, the innermost dimension but one first.
     for (int d = last - 1; d >= 0; --d) {
@@ -66,19 +74,26 @@ void map_rows(BinaryArgs const& args, Function function) {
 }  // namespace
 
 void binary(HostStream stream, BinaryArgs const& args) {
-  stream.run(
-      [args] { with_function(args.function, [&](auto function) { map_rows(args, function); }); });
+  with_function(args.function, args.dtype, [&](auto type, auto function) {
+    stream.run([args, function] { map_rows<typename decltype(type)::type>(args, function); });
+  });
 }
 
 void multiply_gradient(HostStream stream, MultiplyGradientArgs const& args) {
-  stream.run([args] {
-    for (std::int64_t i = 0; i < args.count; ++i) {
-      float const left = args.left[i];
-      float const gradient = args.output_gradient[i];
-      float const left_gradient = gradient * args.right[i];
-      args.right_gradient[i] = gradient * left;
-      args.left_gradient[i] = left_gradient;
-    }
+  with_real_type("multiply_gradient: an operand", args.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    stream.run([args] {
+      auto const* const lefts = static_cast<T const*>(args.left);
+      auto const* const rights = static_cast<T const*>(args.right);
+      auto const* const gradients = static_cast<T const*>(args.output_gradient);
+      for (std::int64_t i = 0; i < args.count; ++i) {
+        float const left = to_float(lefts[i]);
+        float const gradient = to_float(gradients[i]);
+        float const left_gradient = gradient * to_float(rights[i]);
+        static_cast<T*>(args.right_gradient)[i] = from_float<T>(gradient * left);
+        static_cast<T*>(args.left_gradient)[i] = from_float<T>(left_gradient);
+      }
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/long_sum.hpp"
+#include "common/real_types.hpp"
 #include "common/vector_map.cuh"
 #include "elementwise/add_checks.hpp"
 #include "elementwise/elementwise.hpp"
@@ -118,11 +119,12 @@ __global__ void __launch_bounds__(kTreeLanes) tree_sum_kernel(
   }
 }
 
+template <class T, class Gradient>
 __global__ void __launch_bounds__(kBlockThreads)
     element_losses_kernel(__grid_constant__ ElementLossArgs const args) {
   std::int64_t const i = grid_thread();
   if (i < args.count) {
-    compute_loss(args, i);
+    compute_loss<T, Gradient>(args, i);
   }
 }
 
@@ -216,8 +218,11 @@ void element_losses(CudaStream stream, ElementLossArgs const& args) {
   if (args.count <= 0) {
     return;
   }
-  element_losses_kernel<<<grid_for(args.count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(
-      args);
+  with_real_types(
+      "element_losses: an input", args.dtype, args.gradient_dtype, [&](auto type, auto gradient) {
+        element_losses_kernel<typename decltype(type)::type, typename decltype(gradient)::type>
+            <<<grid_for(args.count, kBlockThreads), kBlockThreads, 0, stream.handle>>>(args);
+      });
   check_launch("element_losses");
 }
 
@@ -225,9 +230,13 @@ void scale_by_scalar(CudaStream stream,
                      float const* input,
                      float const* value,
                      float factor,
-                     float* output,
-                     std::int64_t count) {
-  map(stream, "scale_by_scalar", ScaleBy{value, factor}, output, count, input);
+                     void* output,
+                     std::int64_t count,
+                     DType dtype) {
+  with_real_type("scale_by_scalar: an output", dtype, [&](auto type) {
+    auto* const target = static_cast<typename decltype(type)::type*>(output);
+    map(stream, "scale_by_scalar", ScaleBy{value, factor}, target, count, input);
+  });
 }
 
 }  // namespace msstream::ops::kernels

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
@@ -108,31 +109,35 @@ enum class LossKind : std::uint8_t {
 /// both results are NaN for another. An element of weight 0 has a loss and a derivative of 0,
 /// whatever its input and target are.
 struct ElementLossArgs {
-  float const* inputs;
+  void const* inputs;    ///< of `dtype`
   float const* targets;  ///< null if all are 1
   float* losses;
-  float* gradients;  ///< null if not requested
+  void* gradients;  ///< of `gradient_dtype`, rounded once; null if not requested
   std::int64_t count;
   LossKind kind = LossKind::bce_with_logits;
   float parameter = 1.0F;
-  float const* weights = nullptr;      ///< null if all are 1
-  std::int64_t elements_a_weight = 1;  ///< consecutive elements that share a weight
+  float const* weights = nullptr;         ///< null if all are 1
+  std::int64_t elements_a_weight = 1;     ///< consecutive elements that share a weight
+  DType dtype = DType::float32;           ///< float32, float16 or bfloat16
+  DType gradient_dtype = DType::float32;  ///< float32, or `dtype`
 };
 void element_losses(HostStream stream, ElementLossArgs const& args);
 void element_losses(CudaStream stream, ElementLossArgs const& args);
 /// Computes output[i] = factor * value[0] * input[i], which multiplies a saved gradient by the
-/// scalar gradient of the loss.
+/// scalar gradient of the loss. The output is float32, float16 or bfloat16, rounded once.
 void scale_by_scalar(HostStream stream,
                      float const* input,
                      float const* value,
                      float factor,
-                     float* output,
-                     std::int64_t count);
+                     void* output,
+                     std::int64_t count,
+                     DType dtype = DType::float32);
 void scale_by_scalar(CudaStream stream,
                      float const* input,
                      float const* value,
                      float factor,
-                     float* output,
-                     std::int64_t count);
+                     void* output,
+                     std::int64_t count,
+                     DType dtype = DType::float32);
 
 }  // namespace msstream::ops::kernels

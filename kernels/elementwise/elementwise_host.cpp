@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/long_sum.hpp"
 #include "common/parallel_rows_host.hpp"
+#include "common/real_types.hpp"
 #include "elementwise/add_checks.hpp"
 #include "elementwise/elementwise.hpp"
 #include "elementwise/loss_math.hpp"
@@ -210,21 +211,32 @@ void broadcast_scalar(
 }
 
 void element_losses(HostStream stream, ElementLossArgs const& args) {
-  stream.run([args] {
-    for_each_item(
-        args.count, 3 * kExponentialBytes, [&](std::int64_t i) { compute_loss(args, i); });
-  });
+  with_real_types(
+      "element_losses: an input", args.dtype, args.gradient_dtype, [&](auto type, auto gradient) {
+        using T = typename decltype(type)::type;
+        using Gradient = typename decltype(gradient)::type;
+        stream.run([args] {
+          for_each_item(args.count, 3 * kExponentialBytes, [&](std::int64_t i) {
+            compute_loss<T, Gradient>(args, i);
+          });
+        });
+      });
 }
 
 void scale_by_scalar(HostStream stream,
                      float const* input,
                      float const* value,
                      float factor,
-                     float* output,
-                     std::int64_t count) {
-  stream.run([=] {
-    float const scaled = factor * *value;
-    for_each_item(count, 8, [=](std::int64_t i) { output[i] = scaled * input[i]; });
+                     void* output,
+                     std::int64_t count,
+                     DType dtype) {
+  with_real_type("scale_by_scalar: an output", dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    stream.run([=, target = static_cast<T*>(output)] {
+      float const scaled = factor * *value;
+      for_each_item(
+          count, 8, [=](std::int64_t i) { target[i] = from_float<T>(scaled * input[i]); });
+    });
   });
 }
 

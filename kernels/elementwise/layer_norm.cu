@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/float_conversions.cuh"
 #include "common/launch.cuh"
 #include "common/long_sum.hpp"
+#include "common/real_types.hpp"
 #include "elementwise/layer_norm.hpp"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
@@ -10,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace msstream::ops::kernels {
 
@@ -51,7 +54,7 @@ __device__ void store_moments(LayerNormArgs const& args,
   args.reciprocals[row] = reciprocal;
 }
 
-template <int PerLane>
+template <class T, int PerLane>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
     layer_norm_by_lanes_kernel(__grid_constant__ LayerNormArgs const args,
                                int log2_lanes,
@@ -60,9 +63,10 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
   bool const exists = place.row < args.rows;
   std::int64_t const columns = exists ? args.width : 0;
   std::int64_t const first = place.row * args.width;
+  auto const* const input = static_cast<T const*>(args.input) + first;
+  auto* const output = static_cast<T*>(args.output) + first;
   float values[PerLane] = {};
-  place.for_each<PerLane>(columns,
-                          [&](int k, int column) { values[k] = args.input[first + column]; });
+  place.for_each<PerLane>(columns, [&](int k, int column) { values[k] = widen(input[column]); });
   RowMean mean{__shfl_sync(0xFFFFFFFFU, values[0], 0, place.lanes), 0.0F};
   float sum = 0.0F;
   place.for_each<PerLane>(columns, [&](int k, int) {
@@ -78,25 +82,25 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
   squares = reduce_lanes<Total>(squares, place.lanes);
   float const reciprocal = rsqrtf(squares * share_of_column + args.epsilon);
   place.for_each<PerLane>(columns, [&](int k, int column) {
-    args.output[first + column] = values[k] * reciprocal * args.weight[column] + args.bias[column];
+    output[column] = narrowed<T>(values[k] * reciprocal * args.weight[column] + args.bias[column]);
   });
   if (exists && place.lane == 0) {
     store_moments(args, place.row, mean, reciprocal);
   }
 }
 
-template <bool kIsLong>
+template <class T, bool kIsLong>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
     layer_norm_by_blocks_kernel(__grid_constant__ LayerNormArgs const args) {
   std::int64_t const row = blockIdx.x;
-  float const* const input = args.input + row * args.width;
-  float* const output = args.output + row * args.width;
+  auto const* const input = static_cast<T const*>(args.input) + row * args.width;
+  auto* const output = static_cast<T*>(args.output) + row * args.width;
   auto const width = static_cast<float>(args.width);
-  RowMean mean{input[0], 0.0F};
+  RowMean mean{widen(input[0]), 0.0F};
   LongSum sum;
   for_each_of_block<kIsLong>(
       args.width,
-      [&](std::int64_t column) { sum.add(input[column] - mean.first); },
+      [&](std::int64_t column) { sum.add(widen(input[column]) - mean.first); },
       [&] { sum.fold(); });
   // If the output overwrites the input, the barriers of the reductions also keep the row unchanged
   // until all threads have read its first element.
@@ -105,7 +109,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
   for_each_of_block<kIsLong>(
       args.width,
       [&](std::int64_t column) {
-        float const deviation = mean.deviation_of(input[column]);
+        float const deviation = mean.deviation_of(widen(input[column]));
         squares.add(deviation * deviation);
       },
       [&] { squares.fold(); });
@@ -113,14 +117,15 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
   float const reciprocal = 1.0F / std::sqrt(variance + args.epsilon);
   for_each_of_block(args.width, [&](std::int64_t column) {
     output[column] =
-        mean.deviation_of(input[column]) * reciprocal * args.weight[column] + args.bias[column];
+        narrowed<T>(mean.deviation_of(widen(input[column])) * reciprocal * args.weight[column] +
+                    args.bias[column]);
   });
   if (threadIdx.x == 0) {
     store_moments(args, row, mean, reciprocal);
   }
 }
 
-template <int PerLane>
+template <class T, int PerLane>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
     input_gradient_by_lanes_kernel(__grid_constant__ LayerNormInputGradientArgs const args,
                                    int log2_lanes,
@@ -129,6 +134,9 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
   bool const exists = place.row < args.rows;
   std::int64_t const columns = exists ? args.width : 0;
   std::int64_t const first = place.row * args.width;
+  auto const* const input = static_cast<T const*>(args.input) + first;
+  auto const* const output_gradient = static_cast<T const*>(args.output_gradient) + first;
+  auto* const input_gradient = static_cast<T*>(args.input_gradient) + first;
   auto const mean =
       exists ? stored_mean(args.means, args.mean_rests, place.row) : SplitFloat{0.0F, 0.0F};
   float const reciprocal = exists ? args.reciprocals[place.row] : 0.0F;
@@ -137,35 +145,41 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLanes<PerLane>)
   float sum = 0.0F;
   float weighted = 0.0F;
   place.for_each<PerLane>(columns, [&](int k, int column) {
-    normal[k] = mean.deviation_of(args.input[first + column]) * reciprocal;
-    scaled[k] = args.output_gradient[first + column] * args.weight[column];
+    normal[k] = mean.deviation_of(widen(input[column])) * reciprocal;
+    scaled[k] = widen(output_gradient[column]) * args.weight[column];
     sum += scaled[k];
     weighted += scaled[k] * normal[k];
   });
   sum = reduce_lanes<Total>(sum, place.lanes) * share_of_column;
   weighted = reduce_lanes<Total>(weighted, place.lanes) * share_of_column;
   place.for_each<PerLane>(columns, [&](int k, int column) {
-    args.input_gradient[first + column] = reciprocal * (scaled[k] - sum - normal[k] * weighted);
+    input_gradient[column] = narrowed<T>(reciprocal * (scaled[k] - sum - normal[k] * weighted));
   });
 }
 
-template <bool kIsLong>
+template <class T, bool kIsLong>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
     input_gradient_by_blocks_kernel(__grid_constant__ LayerNormInputGradientArgs const args) {
   std::int64_t const row = blockIdx.x;
   std::int64_t const first = row * args.width;
+  auto const* const input = static_cast<T const*>(args.input) + first;
+  auto const* const output_gradient = static_cast<T const*>(args.output_gradient) + first;
+  auto* const input_gradient = static_cast<T*>(args.input_gradient) + first;
   auto const width = static_cast<float>(args.width);
   auto const mean = stored_mean(args.means, args.mean_rests, row);
   float const reciprocal = args.reciprocals[row];
   auto const normal_of = [&](std::int64_t column) {
-    return mean.deviation_of(args.input[first + column]) * reciprocal;
+    return mean.deviation_of(widen(input[column])) * reciprocal;
+  };
+  auto const scaled_of = [&](std::int64_t column) {
+    return widen(output_gradient[column]) * args.weight[column];
   };
   LongSum scaled_sum;
   LongSum weighted_sum;
   for_each_of_block<kIsLong>(
       args.width,
       [&](std::int64_t column) {
-        float const scaled = args.output_gradient[first + column] * args.weight[column];
+        float const scaled = scaled_of(column);
         scaled_sum.add(scaled);
         weighted_sum.add(scaled * normal_of(column));
       },
@@ -177,8 +191,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfRows<kIsLong>)
   float const weighted = reduce_block<Total>(weighted_sum.get()) / width;
   for_each_of_block(args.width, [&](std::int64_t column) {
     float const normal = normal_of(column);
-    float const scaled = args.output_gradient[first + column] * args.weight[column];
-    args.input_gradient[first + column] = reciprocal * (scaled - sum - normal * weighted);
+    input_gradient[column] =
+        narrowed<T>(reciprocal * (scaled_of(column) - sum - normal * weighted));
   });
 }
 
@@ -204,12 +218,14 @@ struct ParameterPass {
 
 /// Adds the terms of the gradients of a layer norm's weight and bias. `kIsLong` is for threads that
 /// have more than kTermsOfPart rows of a chunk.
-template <bool kIsLong>
+template <class T, bool kIsLong>
 __global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
     parameter_gradient_kernel(__grid_constant__ ParameterPass const pass) {
   __shared__ float weights[kTileRows][kTileColumns];
   __shared__ float biases[kTileRows][kTileColumns];
   auto const& args = pass.args;
+  auto const* const input = static_cast<T const*>(args.input);
+  auto const* const output_gradient = static_cast<T const*>(args.output_gradient);
   std::int64_t const width = args.width;
   std::int64_t const chunk = blockIdx.x / pass.tiles;
   std::int64_t const column = (blockIdx.x - chunk * pass.tiles) * kTileColumns + threadIdx.x;
@@ -224,9 +240,9 @@ __global__ void __launch_bounds__(kBlockThreads, kIsLong ? 6 : 8)
         weight_sum.add(pass.partials[2 * row * width + column]);
         bias_sum.add(pass.partials[(2 * row + 1) * width + column]);
       } else {
-        float const gradient = args.output_gradient[row * width + column];
+        float const gradient = widen(output_gradient[row * width + column]);
         float const deviation = stored_mean(args.means, args.mean_rests, row)
-                                    .deviation_of(args.input[row * width + column]);
+                                    .deviation_of(widen(input[row * width + column]));
         weight_sum.add(gradient * (deviation * args.reciprocals[row]));
         bias_sum.add(gradient);
       }
@@ -273,42 +289,67 @@ std::int64_t chunks_of(std::int64_t rows, std::int64_t tiles) {
   return std::max<std::int64_t>(ceil_div(rows, rows_a_chunk(rows, tiles)), 1);
 }
 
+/// Calls launch(type, per_lane, log2_lanes, blocks) for rows that the lanes of a warp share, and
+/// by_block(type, is_long) for longer ones, with the type of the elements as std::type_identity and
+/// the other types as std::integral_constant.
+template <class ByLanes, class ByBlock>
+void for_rows(char const* what,
+              DType dtype,
+              std::int64_t rows,
+              std::int64_t width,
+              ByLanes const& by_lanes,
+              ByBlock const& by_block) {
+  if (rows == 0) {
+    return;
+  }
+  with_real_type(what, dtype, [&](auto type) {
+    if (width <= kLongestRowOfLanes) {
+      with_row_lanes(rows, width, [&](auto per_lane, int log2_lanes, unsigned blocks) {
+        by_lanes(type, per_lane, log2_lanes, blocks);
+      });
+    } else if (is_one_part_of_block(width)) {
+      by_block(type, std::false_type{});
+    } else {
+      by_block(type, std::true_type{});
+    }
+  });
+  check_launch(what);
+}
+
 }  // namespace
 
 void layer_norm(CudaStream stream, LayerNormArgs const& args) {
-  if (args.rows == 0) {
-    return;
-  }
-  if (args.width > kLongestRowOfLanes) {
-    auto* const kernel = is_one_part_of_block(args.width) ? layer_norm_by_blocks_kernel<false>
-                                                          : layer_norm_by_blocks_kernel<true>;
-    kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
-  } else {
-    with_row_lanes(args.rows, args.width, [&](auto per_lane, int log2_lanes, unsigned blocks) {
-      layer_norm_by_lanes_kernel<decltype(per_lane)::value>
-          <<<blocks, kBlockThreads, 0, stream.handle>>>(
-              args, log2_lanes, 1.0F / static_cast<float>(args.width));
-    });
-  }
-  check_launch("layer_norm");
+  for_rows(
+      "layer_norm",
+      args.dtype,
+      args.rows,
+      args.width,
+      [&](auto type, auto per_lane, int log2_lanes, unsigned blocks) {
+        layer_norm_by_lanes_kernel<typename decltype(type)::type, decltype(per_lane)::value>
+            <<<blocks, kBlockThreads, 0, stream.handle>>>(
+                args, log2_lanes, 1.0F / static_cast<float>(args.width));
+      },
+      [&](auto type, auto is_long) {
+        layer_norm_by_blocks_kernel<typename decltype(type)::type, decltype(is_long)::value>
+            <<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
+      });
 }
 
 void layer_norm_input_gradient(CudaStream stream, LayerNormInputGradientArgs const& args) {
-  if (args.rows == 0) {
-    return;
-  }
-  if (args.width > kLongestRowOfLanes) {
-    auto* const kernel = is_one_part_of_block(args.width) ? input_gradient_by_blocks_kernel<false>
-                                                          : input_gradient_by_blocks_kernel<true>;
-    kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
-  } else {
-    with_row_lanes(args.rows, args.width, [&](auto per_lane, int log2_lanes, unsigned blocks) {
-      input_gradient_by_lanes_kernel<decltype(per_lane)::value>
-          <<<blocks, kBlockThreads, 0, stream.handle>>>(
-              args, log2_lanes, 1.0F / static_cast<float>(args.width));
-    });
-  }
-  check_launch("layer_norm_input_gradient");
+  for_rows(
+      "layer_norm_input_gradient",
+      args.dtype,
+      args.rows,
+      args.width,
+      [&](auto type, auto per_lane, int log2_lanes, unsigned blocks) {
+        input_gradient_by_lanes_kernel<typename decltype(type)::type, decltype(per_lane)::value>
+            <<<blocks, kBlockThreads, 0, stream.handle>>>(
+                args, log2_lanes, 1.0F / static_cast<float>(args.width));
+      },
+      [&](auto type, auto is_long) {
+        input_gradient_by_blocks_kernel<typename decltype(type)::type, decltype(is_long)::value>
+            <<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
+      });
 }
 
 std::size_t layer_norm_workspace_bytes(CudaStream, std::int64_t rows, std::int64_t width) {
@@ -320,9 +361,13 @@ void layer_norm_parameter_gradient(CudaStream stream, LayerNormParameterGradient
   auto const tiles = ceil_div<std::int64_t>(args.width, kTileColumns);
   auto const launch = [&](ParameterPass const& pass, std::int64_t chunks) {
     bool const is_long = pass.chunk_length > kTermsOfPart * kTileRows;
-    auto* const kernel =
-        is_long ? parameter_gradient_kernel<true> : parameter_gradient_kernel<false>;
-    kernel<<<grid_for(tiles * chunks, 1), dim3(kTileColumns, kTileRows), 0, stream.handle>>>(pass);
+    with_real_type("layer_norm_parameter_gradient", args.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      auto* const kernel =
+          is_long ? parameter_gradient_kernel<T, true> : parameter_gradient_kernel<T, false>;
+      kernel<<<grid_for(tiles * chunks, 1), dim3(kTileColumns, kTileRows), 0, stream.handle>>>(
+          pass);
+    });
     check_launch("layer_norm_parameter_gradient");
   };
   auto const chunks = chunks_of(args.rows, tiles);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
+/// Layer norms of float32, float16 or bfloat16. Elements are widened to float32 when they are read,
+/// and what has the type of the input is rounded once, when it is stored. Statistics, weights,
+/// biases and sums are float32.
 namespace msstream::ops::kernels {
 
 /// Computes output[row, c] = (input[row, c] - mean) * reciprocal * weight[c] + bias[c], with the
@@ -14,10 +18,10 @@ namespace msstream::ops::kernels {
 /// units of its own last place, however large the mean is. The output may be the input. `width` is
 /// at least 1.
 struct LayerNormArgs {
-  float const* input;   ///< [rows, width]
+  void const* input;    ///< [rows, width] of `dtype`
   float const* weight;  ///< [width]
   float const* bias;    ///< [width]
-  float* output;        ///< [rows, width]
+  void* output;         ///< [rows, width] of `dtype`
   float* means;         ///< [rows]
   float* reciprocals;   ///< [rows]
   std::int64_t rows;
@@ -25,6 +29,7 @@ struct LayerNormArgs {
   float epsilon;
   /// The rounding errors of the means, [rows], or null if not requested.
   float* mean_rests = nullptr;
+  DType dtype = DType::float32;  ///< float32, float16 or bfloat16
 };
 void layer_norm(HostStream stream, LayerNormArgs const& args);
 void layer_norm(CudaStream stream, LayerNormArgs const& args);
@@ -33,15 +38,16 @@ void layer_norm(CudaStream stream, LayerNormArgs const& args);
 /// n), where n = (x - mean) * reciprocal, g = dy * weight, and the means are over the row. Without
 /// `mean_rests` every deviation has the rounding error of the mean.
 struct LayerNormInputGradientArgs {
-  float const* input;            ///< [rows, width]
-  float const* weight;           ///< [width]
-  float const* means;            ///< [rows]
-  float const* reciprocals;      ///< [rows]
-  float const* output_gradient;  ///< [rows, width]
-  float* input_gradient;         ///< [rows, width]
+  void const* input;            ///< [rows, width] of `dtype`
+  float const* weight;          ///< [width]
+  float const* means;           ///< [rows]
+  float const* reciprocals;     ///< [rows]
+  void const* output_gradient;  ///< [rows, width] of `dtype`
+  void* input_gradient;         ///< [rows, width] of `dtype`
   std::int64_t rows;
   std::int64_t width;
   float const* mean_rests = nullptr;  ///< [rows], rounding errors of the means; null for zeros
+  DType dtype = DType::float32;       ///< float32, float16 or bfloat16
 };
 void layer_norm_input_gradient(HostStream stream, LayerNormInputGradientArgs const& args);
 void layer_norm_input_gradient(CudaStream stream, LayerNormInputGradientArgs const& args);
@@ -50,16 +56,17 @@ void layer_norm_input_gradient(CudaStream stream, LayerNormInputGradientArgs con
 /// n, where n = (x - mean) * reciprocal, and bias_gradient[c] = sum over the rows of dy. Both are
 /// 0 without rows. The order of the additions depends on the sizes alone.
 struct LayerNormParameterGradientArgs {
-  float const* input;            ///< [rows, width]
-  float const* means;            ///< [rows]
-  float const* reciprocals;      ///< [rows]
-  float const* output_gradient;  ///< [rows, width]
+  void const* input;            ///< [rows, width] of `dtype`
+  float const* means;           ///< [rows]
+  float const* reciprocals;     ///< [rows]
+  void const* output_gradient;  ///< [rows, width] of `dtype`
   std::int64_t rows;
   std::int64_t width;
   void* workspace;         ///< layer_norm_workspace_bytes(stream, rows, width), 4-byte aligned
   float* weight_gradient;  ///< [width]
   float* bias_gradient;    ///< [width]
   float const* mean_rests = nullptr;  ///< [rows], rounding errors of the means; null for zeros
+  DType dtype = DType::float32;       ///< float32, float16 or bfloat16
 };
 /// Returns the bytes of workspace that layer_norm_parameter_gradient() needs, without a query of
 /// the device. Returns 0 where one launch suffices.

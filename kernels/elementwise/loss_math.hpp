@@ -5,13 +5,17 @@
 #include "elementwise/elementwise.hpp"
 #include "elementwise/math.hpp"
 
+#include <msstream/base/dtype.hpp>
+
 #include <cstdint>
 
 namespace msstream::ops::kernels {
 
-/// Writes the loss and the derivative of element `i`.
+/// Writes the loss and the derivative of element `i`, for inputs of type T and derivatives of type
+/// Gradient.
+template <class T, class Gradient>
 MSSTREAM_HOST_DEVICE inline void compute_loss(ElementLossArgs const& args, std::int64_t i) {
-  float const x = args.inputs[i];
+  float const x = to_float(static_cast<T const*>(args.inputs)[i]);
   float const target = args.targets != nullptr ? args.targets[i] : 1.0F;
   ElementLoss found{};
   switch (args.kind) {
@@ -32,7 +36,7 @@ MSSTREAM_HOST_DEVICE inline void compute_loss(ElementLossArgs const& args, std::
   }
   args.losses[i] = found.loss;
   if (args.gradients != nullptr) {
-    args.gradients[i] = found.gradient;
+    static_cast<Gradient*>(args.gradients)[i] = from_float<Gradient>(found.gradient);
   }
 }
 

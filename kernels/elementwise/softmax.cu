@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/float_conversions.cuh"
 #include "common/id_report.cuh"
 #include "common/launch.cuh"
+#include "common/real_types.hpp"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
 #include "elementwise/row_lanes.cuh"
@@ -23,7 +25,7 @@ __device__ std::int64_t length_of(SoftmaxArgs const& args, std::int64_t row) {
   return length < 0 ? 0 : min(length, args.columns);
 }
 
-template <int PerLane>
+template <class T, int PerLane>
 __global__ void __launch_bounds__(kBlockThreads)
     softmax_by_lanes_kernel(__grid_constant__ SoftmaxArgs const args, int log2_lanes) {
   RowOfLanes const place(log2_lanes);
@@ -44,16 +46,18 @@ __global__ void __launch_bounds__(kBlockThreads)
   });
   sum = reduce_lanes<Total>(sum, place.lanes);
   place.for_each<PerLane>(exists ? args.columns : 0, [&](int k, int column) {
-    args.output[first + column] = column < length ? values[k] / sum : 0.0F;
+    static_cast<T*>(args.output)[first + column] =
+        narrowed<T>(column < length ? values[k] / sum : 0.0F);
   });
 }
 
+template <class T>
 __global__ void __launch_bounds__(kBlockThreads)
     softmax_by_blocks_kernel(__grid_constant__ SoftmaxArgs const args) {
   std::int64_t const row = blockIdx.x;
   std::int64_t const length = length_of(args, row);
   float const* const input = args.input + row * args.columns;
-  float* const output = args.output + row * args.columns;
+  auto* const output = static_cast<T*>(args.output) + row * args.columns;
   float largest = Largest::nothing();
   for_each_of_block(
       length, [&](std::int64_t column) { largest = Largest::combine(largest, input[column]); });
@@ -65,11 +69,11 @@ __global__ void __launch_bounds__(kBlockThreads)
       [&] { exponentials.fold(); });
   float const sum = reduce_block<Total>(exponentials.get());
   for_each_of_block(args.columns, [&](std::int64_t column) {
-    output[column] = column < length ? std::exp(input[column] - largest) / sum : 0.0F;
+    output[column] = narrowed<T>(column < length ? std::exp(input[column] - largest) / sum : 0.0F);
   });
 }
 
-template <int PerLane>
+template <class T, int PerLane>
 __global__ void __launch_bounds__(kBlockThreads)
     softmax_gradient_by_lanes_kernel(__grid_constant__ SoftmaxGradientArgs const args,
                                      int log2_lanes) {
@@ -80,30 +84,35 @@ __global__ void __launch_bounds__(kBlockThreads)
   float gradients[PerLane] = {};
   float total = 0.0F;
   place.for_each<PerLane>(columns, [&](int k, int column) {
-    outputs[k] = args.output[first + column];
-    gradients[k] = args.output_gradient[first + column];
+    outputs[k] = widen(static_cast<T const*>(args.output)[first + column]);
+    gradients[k] = widen(static_cast<T const*>(args.output_gradient)[first + column]);
     total += weighted(outputs[k], gradients[k]);
   });
   total = reduce_lanes<Total>(total, place.lanes);
   place.for_each<PerLane>(columns, [&](int k, int column) {
-    args.input_gradient[first + column] = gradient_of(outputs[k], gradients[k], total);
+    static_cast<T*>(args.input_gradient)[first + column] =
+        narrowed<T>(gradient_of(outputs[k], gradients[k], total));
   });
 }
 
+template <class T>
 __global__ void __launch_bounds__(kBlockThreads)
     softmax_gradient_by_blocks_kernel(__grid_constant__ SoftmaxGradientArgs const args) {
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * args.columns;
-  float const* const output = args.output + first;
-  float const* const output_gradient = args.output_gradient + first;
+  auto const* const output = static_cast<T const*>(args.output) + first;
+  auto const* const output_gradient = static_cast<T const*>(args.output_gradient) + first;
+  auto* const input_gradient = static_cast<T*>(args.input_gradient) + first;
   LongSum products;
   for_each_of_block<true>(
       args.columns,
-      [&](std::int64_t column) { products.add(weighted(output[column], output_gradient[column])); },
+      [&](std::int64_t column) {
+        products.add(weighted(widen(output[column]), widen(output_gradient[column])));
+      },
       [&] { products.fold(); });
   float const total = reduce_block<Total>(products.get());
   for_each_of_block(args.columns, [&](std::int64_t column) {
-    args.input_gradient[first + column] =
-        gradient_of(output[column], output_gradient[column], total);
+    input_gradient[column] =
+        narrowed<T>(gradient_of(widen(output[column]), widen(output_gradient[column]), total));
   });
 }
 
@@ -123,7 +132,7 @@ __device__ ClassOfRow class_of(CrossEntropyArgs const& args,
   return chosen;
 }
 
-template <int PerLane>
+template <class T, class Gradient, int PerLane>
 __global__ void __launch_bounds__(kBlockThreads)
     cross_entropy_by_lanes_kernel(__grid_constant__ CrossEntropyArgs const args, int log2_lanes) {
   RowOfLanes const place(log2_lanes);
@@ -132,7 +141,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   // Lanes without a row of their own follow the last one, and write nothing.
   auto const row = exists ? place.row : args.rows - 1;
   auto const chosen = class_of(args, row, exists && place.lane == 0, out_of_range);
-  LogitsOfRow const logits(args, row, chosen.column);
+  LogitsOfRow<T> const logits(args, row, chosen.column);
   std::int64_t const length = exists && chosen.counts ? args.columns : 0;
   float values[PerLane] = {};
   float largest = Largest::nothing();
@@ -156,7 +165,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
   place.for_each<PerLane>(exists ? args.columns : 0, [&](int k, int column) {
     float const gradient = values[k] / sum - target.at(column == chosen.column);
-    args.gradients[row * args.columns + column] = chosen.counts ? chosen.weight * gradient : 0.0F;
+    static_cast<Gradient*>(args.gradients)[row * args.columns + column] =
+        narrowed<Gradient>(chosen.counts ? chosen.weight * gradient : 0.0F);
   });
   if (exists && place.lane == 0) {
     args.losses[row] =
@@ -169,14 +179,15 @@ __global__ void __launch_bounds__(kBlockThreads)
   report_out_of_range(args.report, out_of_range, args.columns);
 }
 
+template <class T, class Gradient>
 __global__ void __launch_bounds__(kBlockThreads)
     cross_entropy_by_blocks_kernel(__grid_constant__ CrossEntropyArgs const args) {
   std::int64_t const row = blockIdx.x;
   OutOfRangeIds out_of_range;
   auto const chosen = class_of(args, row, threadIdx.x == 0, out_of_range);
-  LogitsOfRow const logits(args, row, chosen.column);
+  LogitsOfRow<T> const logits(args, row, chosen.column);
   std::int64_t const length = chosen.counts ? args.columns : 0;
-  float* const gradients = args.gradients + row * args.columns;
+  auto* const gradients = static_cast<Gradient*>(args.gradients) + row * args.columns;
   float largest = Largest::nothing();
   for_each_of_block(
       length, [&](std::int64_t column) { largest = Largest::combine(largest, logits.at(column)); });
@@ -200,10 +211,9 @@ __global__ void __launch_bounds__(kBlockThreads)
     total = reduce_block<Total>(below.get());
   }
   for_each_of_block(args.columns, [&](std::int64_t column) {
-    gradients[column] =
-        chosen.counts ? chosen.weight * (std::exp(below_largest(logits.at(column), largest)) / sum -
-                                         target.at(column == chosen.column))
-                      : 0.0F;
+    float const gradient = std::exp(below_largest(logits.at(column), largest)) / sum -
+                           target.at(column == chosen.column);
+    gradients[column] = narrowed<Gradient>(chosen.counts ? chosen.weight * gradient : 0.0F);
   });
   if (threadIdx.x == 0) {
     args.losses[row] =
@@ -222,14 +232,18 @@ void softmax(CudaStream stream, SoftmaxArgs const& args) {
   if (args.rows == 0 || args.columns == 0) {
     return;
   }
-  if (args.columns > kLongestRowOfLanes) {
-    softmax_by_blocks_kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
-  } else {
+  with_real_type("softmax: an output", args.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    if (args.columns > kLongestRowOfLanes) {
+      softmax_by_blocks_kernel<T>
+          <<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
+      return;
+    }
     with_row_lanes(args.rows, args.columns, [&](auto per_lane, int log2_lanes, unsigned blocks) {
-      softmax_by_lanes_kernel<decltype(per_lane)::value>
+      softmax_by_lanes_kernel<T, decltype(per_lane)::value>
           <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
     });
-  }
+  });
   check_launch("softmax");
 }
 
@@ -237,15 +251,18 @@ void softmax_gradient(CudaStream stream, SoftmaxGradientArgs const& args) {
   if (args.rows == 0 || args.columns == 0) {
     return;
   }
-  if (args.columns > kLongestRowOfLanes) {
-    softmax_gradient_by_blocks_kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(
-        args);
-  } else {
+  with_real_type("softmax_gradient: an output", args.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    if (args.columns > kLongestRowOfLanes) {
+      softmax_gradient_by_blocks_kernel<T>
+          <<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
+      return;
+    }
     with_row_lanes(args.rows, args.columns, [&](auto per_lane, int log2_lanes, unsigned blocks) {
-      softmax_gradient_by_lanes_kernel<decltype(per_lane)::value>
+      softmax_gradient_by_lanes_kernel<T, decltype(per_lane)::value>
           <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
     });
-  }
+  });
   check_launch("softmax_gradient");
 }
 
@@ -253,15 +270,20 @@ void softmax_cross_entropy(CudaStream stream, CrossEntropyArgs const& args) {
   if (args.rows == 0) {
     return;
   }
-  if (args.columns > kLongestRowOfLanes) {
-    cross_entropy_by_blocks_kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(
-        args);
-  } else {
+  auto const launch = [&](auto type, auto gradient_type) {
+    using T = typename decltype(type)::type;
+    using Gradient = typename decltype(gradient_type)::type;
+    if (args.columns > kLongestRowOfLanes) {
+      cross_entropy_by_blocks_kernel<T, Gradient>
+          <<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
+      return;
+    }
     with_row_lanes(args.rows, args.columns, [&](auto per_lane, int log2_lanes, unsigned blocks) {
-      cross_entropy_by_lanes_kernel<decltype(per_lane)::value>
+      cross_entropy_by_lanes_kernel<T, Gradient, decltype(per_lane)::value>
           <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
     });
-  }
+  };
+  with_real_types("softmax_cross_entropy: logits", args.dtype, args.gradient_dtype, launch);
   check_launch("softmax_cross_entropy");
 }
 

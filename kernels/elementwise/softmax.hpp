@@ -3,6 +3,7 @@
 
 #include "common/id_report.hpp"
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
@@ -13,27 +14,29 @@ namespace msstream::ops::kernels {
 /// exponentials over the columns that take part), where m is the largest input among these columns,
 /// so that nothing overflows. The first lengths[r / rows_a_length] columns of row r take part,
 /// clamped to [0, columns]; the other columns get 0. A NaN among the columns that take part makes
-/// all of them NaN. The output may be the input.
+/// all of them NaN. The output may be the input, if it is float32; it is rounded once.
 struct SoftmaxArgs {
   float const* input;  ///< [rows, columns]
-  float* output;       ///< [rows, columns]
+  void* output;        ///< [rows, columns] of `dtype`
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t const* lengths = nullptr;  ///< device memory, or null if all columns take part
   std::int64_t rows_a_length = 1;
+  DType dtype = DType::float32;  ///< of the output: float32, float16 or bfloat16
 };
 void softmax(HostStream stream, SoftmaxArgs const& args);
 void softmax(CudaStream stream, SoftmaxArgs const& args);
 
 /// Computes the gradient of softmax(): input_gradient = y * (dy - (sum over the row of y * dy)),
 /// where y is the output and dy its gradient. The result is 0 wherever y is 0, even if dy is
-/// infinite or NaN there. The result may overwrite an input.
+/// infinite or NaN there. The result may overwrite an input, and is rounded once.
 struct SoftmaxGradientArgs {
-  float const* output;           ///< [rows, columns]
-  float const* output_gradient;  ///< [rows, columns]
-  float* input_gradient;         ///< [rows, columns]
+  void const* output;           ///< [rows, columns] of `dtype`
+  void const* output_gradient;  ///< [rows, columns] of `dtype`
+  void* input_gradient;         ///< [rows, columns] of `dtype`
   std::int64_t rows;
   std::int64_t columns;
+  DType dtype = DType::float32;  ///< float32, float16 or bfloat16
 };
 void softmax_gradient(HostStream stream, SoftmaxGradientArgs const& args);
 void softmax_gradient(CudaStream stream, SoftmaxGradientArgs const& args);
@@ -45,10 +48,10 @@ void softmax_gradient(CudaStream stream, SoftmaxGradientArgs const& args);
 /// multiplied by the weight of the row. With `candidates`, a column whose id is that of the class
 /// is left out, except the class itself: its logit counts as -infinity. No smoothing then.
 struct CrossEntropyArgs {
-  float const* logits;          ///< [rows, columns]
+  void const* logits;           ///< [rows, columns] of `dtype`
   std::int64_t const* classes;  ///< [rows]
   float* losses;                ///< [rows]
-  float* gradients;             ///< [rows, columns]
+  void* gradients;              ///< [rows, columns] of `gradient_dtype`, rounded once
   std::int64_t rows;
   std::int64_t columns;
   IdReport report;
@@ -61,6 +64,8 @@ struct CrossEntropyArgs {
   /// [rows], or null if all are 1. Rows of weight 0 are left out, unreported.
   float const* weights = nullptr;
   std::int64_t const* candidates = nullptr;  ///< [columns], the id of each column; or null
+  DType dtype = DType::float32;              ///< float32, float16 or bfloat16
+  DType gradient_dtype = DType::float32;     ///< float32, or `dtype`
 };
 void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args);
 void softmax_cross_entropy(CudaStream stream, CrossEntropyArgs const& args);

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/id_report_host.hpp"
 #include "common/long_sum_host.hpp"
+#include "common/real_types.hpp"
 #include "elementwise/reduce_math.hpp"
 #include "elementwise/softmax.hpp"
 #include "elementwise/softmax_math.hpp"
 
+#include <msstream/base/dtype.hpp>
+
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
+#include <vector>
 
 namespace msstream::ops::kernels {
 
@@ -37,12 +43,38 @@ Normaliser exponentials(Input const& input, float* output, std::int64_t count, B
   return found;
 }
 
-}  // namespace
+/// The floats in which a row of type T is computed before it is stored: the row itself, if it has
+/// floats, otherwise an array that store() rounds to the row.
+template <class T>
+class RowInFloats {
+ public:
+  explicit RowInFloats(std::int64_t columns)
+      : floats_(std::is_same_v<T, float> ? 0 : static_cast<std::size_t>(columns)) {}
 
-void softmax(HostStream stream, SoftmaxArgs const& args) {
+  [[nodiscard]] float* of(T* row) {
+    if constexpr (std::is_same_v<T, float>) {
+      return row;
+    } else {
+      return floats_.data();
+    }
+  }
+  void store(T* row) const {
+    for (std::size_t c = 0; c < floats_.size(); ++c) {
+      row[c] = from_float<T>(floats_[c]);
+    }
+  }
+
+ private:
+  std::vector<float> floats_;
+};
+
+template <class T>
+void softmax_to(HostStream stream, SoftmaxArgs const& args) {
   stream.run([args] {
+    RowInFloats<T> in_floats(args.columns);
     for (std::int64_t row = 0; row < args.rows; ++row) {
-      float* const output = args.output + row * args.columns;
+      auto* const stored = static_cast<T*>(args.output) + row * args.columns;
+      float* const output = in_floats.of(stored);
       auto const length =
           args.lengths == nullptr
               ? args.columns
@@ -54,30 +86,39 @@ void softmax(HostStream stream, SoftmaxArgs const& args) {
         output[c] /= found.sum;
       }
       std::fill(output + length, output + args.columns, 0.0F);
+      in_floats.store(stored);
     }
   });
 }
 
-void softmax_gradient(HostStream stream, SoftmaxGradientArgs const& args) {
+template <class T>
+void softmax_gradient_of(HostStream stream, SoftmaxGradientArgs const& args) {
   stream.run([args] {
     for (std::int64_t row = 0; row < args.rows; ++row) {
       std::int64_t const first = row * args.columns;
+      auto const* const output = static_cast<T const*>(args.output) + first;
+      auto const* const output_gradient = static_cast<T const*>(args.output_gradient) + first;
+      auto* const input_gradient = static_cast<T*>(args.input_gradient) + first;
       float const total = sum_of_terms(args.columns, [&](std::int64_t c) {
-        return weighted(args.output[first + c], args.output_gradient[first + c]);
+        return weighted(to_float(output[c]), to_float(output_gradient[c]));
       });
-      for (std::int64_t c = first; c < first + args.columns; ++c) {
-        args.input_gradient[c] = gradient_of(args.output[c], args.output_gradient[c], total);
+      for (std::int64_t c = 0; c < args.columns; ++c) {
+        input_gradient[c] =
+            from_float<T>(gradient_of(to_float(output[c]), to_float(output_gradient[c]), total));
       }
     }
   });
 }
 
-void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
+template <class T, class Gradient>
+void cross_entropy_of(HostStream stream, CrossEntropyArgs const& args) {
   stream.run([args] {
     std::uint64_t out_of_range = 0;
     SmoothedTarget const target(args);
+    RowInFloats<Gradient> in_floats(args.columns);
     for (std::int64_t row = 0; row < args.rows; ++row) {
-      float* const gradients = args.gradients + row * args.columns;
+      auto* const stored = static_cast<Gradient*>(args.gradients) + row * args.columns;
+      float* const gradients = in_floats.of(stored);
       ClassOfRow const chosen(args, row);
       if (args.counted != nullptr) {
         args.counted[row] = chosen.counted;
@@ -86,11 +127,11 @@ void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
         spring_trap(args.report, chosen.column, args.columns);
       }
       if (!chosen.counts) {
-        std::fill_n(gradients, args.columns, 0.0F);
+        std::fill_n(stored, args.columns, Gradient{});
         args.losses[row] = 0.0F;
         continue;
       }
-      LogitsOfRow const logits(args, row, chosen.column);
+      LogitsOfRow<T> const logits(args, row, chosen.column);
       auto const logit = [&](std::int64_t c) { return logits.at(c); };
       auto const found = exponentials(logit, gradients, args.columns, below_largest);
       auto const below = [&](std::int64_t c) { return below_largest(logit(c), found.largest); };
@@ -100,9 +141,35 @@ void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
       for (std::int64_t c = 0; c < args.columns; ++c) {
         gradients[c] = chosen.weight * (gradients[c] / found.sum - target.at(c == chosen.column));
       }
+      in_floats.store(stored);
     }
     count_out_of_range(args.report, out_of_range);
   });
+}
+
+}  // namespace
+
+void softmax(HostStream stream, SoftmaxArgs const& args) {
+  with_real_type("softmax: an output", args.dtype, [&](auto type) {
+    softmax_to<typename decltype(type)::type>(stream, args);
+  });
+}
+
+void softmax_gradient(HostStream stream, SoftmaxGradientArgs const& args) {
+  with_real_type("softmax_gradient: an output", args.dtype, [&](auto type) {
+    softmax_gradient_of<typename decltype(type)::type>(stream, args);
+  });
+}
+
+void softmax_cross_entropy(HostStream stream, CrossEntropyArgs const& args) {
+  with_real_types(
+      "softmax_cross_entropy: logits",
+      args.dtype,
+      args.gradient_dtype,
+      [&](auto type, auto gradient) {
+        cross_entropy_of<typename decltype(type)::type, typename decltype(gradient)::type>(stream,
+                                                                                           args);
+      });
 }
 
 }  // namespace msstream::ops::kernels

@@ -4,6 +4,8 @@
 #include "common/host_device.hpp"
 #include "elementwise/softmax.hpp"
 
+#include <msstream/base/dtype.hpp>
+
 #include <cstdint>
 #include <limits>
 
@@ -44,23 +46,26 @@ struct ClassOfRow {
   }
 };
 
-/// The logits of a row of a cross-entropy whose class is valid.
+/// The logits, of type T, of a row of a cross-entropy whose class is valid.
+template <class T>
 struct LogitsOfRow {
-  float const* logits;
+  T const* logits;
   std::int64_t const* candidates;
   std::int64_t chosen;
 
   MSSTREAM_HOST_DEVICE LogitsOfRow(CrossEntropyArgs const& args,
                                    std::int64_t row,
                                    std::int64_t column)
-      : logits(args.logits + row * args.columns), candidates(args.candidates), chosen(column) {}
+      : logits(static_cast<T const*>(args.logits) + row * args.columns),
+        candidates(args.candidates),
+        chosen(column) {}
 
   /// Returns the logit of a column; -infinity if the column has the id of the class, but is
   /// another.
   [[nodiscard]] MSSTREAM_HOST_DEVICE float at(std::int64_t column) const {
     bool const is_hit =
         candidates != nullptr && column != chosen && candidates[column] == candidates[chosen];
-    return is_hit ? -std::numeric_limits<float>::infinity() : logits[column];
+    return is_hit ? -std::numeric_limits<float>::infinity() : to_float(logits[column]);
   }
 };
 

@@ -34,6 +34,30 @@ template <class GradientOf>
   return output;
 }
 
+/// Records on the tape that `output` was computed from `input`, of any type, and returns `output`.
+/// In the backward pass, gradient_of(output_gradient) must return the gradient of `input`, in its
+/// type.
+template <class GradientOf>
+[[nodiscard]] Floats recorded(AnyTape& tape,
+                              char const* operation,
+                              AnyTensor const& input,
+                              Floats output,
+                              GradientOf gradient_of,
+                              std::source_location issued_at) {
+  tape.note_input(input);
+  tape.record(
+      operation,
+      output,
+      [input, gradient_of = std::move(gradient_of), issued_at](AnyTape& playing,
+                                                               Floats const& gradient) {
+        if (playing.wants_gradient(input)) {
+          playing.add_gradient(input, gradient_of(gradient), issued_at);
+        }
+      },
+      issued_at);
+  return output;
+}
+
 /// Computes the gradient of an operation's input. `saved` is the input or the output of the
 /// operation, whichever the gradient formula uses.
 using GradientOfSaved = Floats (*)(Floats const& saved,

@@ -365,6 +365,24 @@ std::vector<Case> cases() {
       {"attention",
        [](Inputs& in) { drop(ops::attention(in.matrix, in.matrix, in.gradient)); },
        products(2, 0, 1)},
+      {"attention_of_half_precision",
+       [](Inputs& in) {
+         ms::Tensor<ms::bfloat16, ms::Cuda> const x(in.device, in.matrix.shape());
+         drop(ops::attention(x, x, x));
+       },
+       products(2, 0, 1)},
+      {"factorization_machine",
+       [](Inputs& in) {
+         ms::Tensor<ms::float16, ms::Cuda> const x(in.device, {kBatch, 3, 4});
+         drop(ops::factorization_machine(x));
+       },
+       kernels(1)},
+      {"factorization_machine_gradient",
+       [](Inputs& in) {
+         ms::Tensor<float, ms::Cuda> const x(in.device, {kBatch, 3, 4});
+         drop(ops::factorization_machine_gradient(x, in.column.reshaped({kBatch, 1})));
+       },
+       kernels(1)},
       {"softmax_cross_entropy",
        [](Inputs& in) { drop(ops::softmax_cross_entropy(in.matrix, in.ids)); },
        kernels(1)},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
@@ -74,10 +75,10 @@ struct WantedOperands {
 };
 /// The gradients of a binary operation with respect to its operands, each in its operand's shape.
 /// Null for an operand that WantedOperands does not select.
-template <Runtime R = DefaultRuntime>
+template <Runtime R = DefaultRuntime, RealElement T = float>
 struct OperandGradients {
-  std::optional<Tensor<float, R>> left;   ///< in the shape of the first operand
-  std::optional<Tensor<float, R>> right;  ///< in the shape of the second operand
+  std::optional<Tensor<T, R>> left;   ///< in the shape of the first operand
+  std::optional<Tensor<T, R>> right;  ///< in the shape of the second operand
 };
 
 namespace detail {
@@ -85,6 +86,24 @@ namespace detail {
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> typed(OperandGradients<AnyRuntime> gradients) {
   return {typed<R>(std::move(gradients.left)), typed<R>(std::move(gradients.right))};
+}
+
+/// The gradients of a binary operation, in the type of its operands.
+struct AnyOperandGradients {
+  std::optional<AnyTensor> left;
+  std::optional<AnyTensor> right;
+};
+
+template <Runtime R, RealElement T>
+[[nodiscard]] OperandGradients<R, T> typed(AnyOperandGradients gradients) {
+  OperandGradients<R, T> result;
+  if (gradients.left) {
+    result.left.emplace(msstream::detail::OfKnownType(), *std::move(gradients.left));
+  }
+  if (gradients.right) {
+    result.right.emplace(msstream::detail::OfKnownType(), *std::move(gradients.right));
+  }
+  return result;
 }
 
 // The implementations of the gradients of add(), subtract(), multiply() and divide(), compiled once

@@ -22,23 +22,17 @@ struct HalfInteractionGradients {
 
 namespace detail {
 
-/// The gradients of an interaction, in the type of its operands.
-struct AnyInteractionGradients {
-  std::optional<AnyTensor> left;
-  std::optional<AnyTensor> right;
-};
-
 // The implementations of dot_interaction() and dot_interaction_gradient(), compiled once for all
 // types and runtimes.
 
 [[nodiscard]] AnyTensor dot_interaction(AnyTensor const& dense,
                                         AnyTensor const& embeddings,
                                         std::source_location issued_at);
-[[nodiscard]] AnyInteractionGradients dot_interaction_gradient(AnyTensor const& dense,
-                                                               AnyTensor const& embeddings,
-                                                               AnyTensor const& output_gradient,
-                                                               WantedOperands wanted,
-                                                               std::source_location issued_at);
+[[nodiscard]] AnyOperandGradients dot_interaction_gradient(AnyTensor const& dense,
+                                                           AnyTensor const& embeddings,
+                                                           AnyTensor const& output_gradient,
+                                                           WantedOperands wanted,
+                                                           std::source_location issued_at);
 
 [[nodiscard]] Floats dot_interaction(Floats const& dense,
                                      Floats const& embeddings,
@@ -121,6 +115,48 @@ template <HalfElement T, Runtime R>
     typed.right.emplace(msstream::detail::OfKnownType(), *std::move(gradients.right));
   }
   return typed;
+}
+
+namespace detail {
+
+// The implementations of factorization_machine() and its gradient, compiled once for all types and
+// runtimes.
+
+[[nodiscard]] AnyTensor factorization_machine(AnyTensor const& embeddings,
+                                              std::source_location issued_at);
+[[nodiscard]] AnyTensor factorization_machine_gradient(AnyTensor const& embeddings,
+                                                       AnyTensor const& output_gradient,
+                                                       std::source_location issued_at);
+
+}  // namespace detail
+
+/// Returns the second-order term of a factorization machine: the sum of the dot products of all
+/// pairs of a sample's vectors, which is half the sum over the columns of (Σ v)² - Σ v² (Rendle:
+/// Factorization Machines, 2010, lemma 3.1): embeddings [batch, features, width] → [batch, 1].
+///
+/// T is float32, float16 or bfloat16; sums are float32, those of more than 32 terms float64, and
+/// the result is rounded once. No squares cancel: each vector is multiplied with the sum of those
+/// before it. One launch without intermediate tensors, which reads the embeddings once.
+/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for bad shapes.
+template <RealElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> factorization_machine(
+    Tensor<T, R> const& embeddings,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::factorization_machine(embeddings.any(), issued_at)};
+}
+
+/// Returns the gradient of factorization_machine() with respect to the embeddings, in their shape
+/// and type, rounded once: the output's gradient, [batch, 1], times the sum of the other vectors of
+/// the sample. One launch.
+template <RealElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> factorization_machine_gradient(
+    Tensor<T, R> const& embeddings,
+    Tensor<T, R> const& output_gradient,
+    std::source_location issued_at = std::source_location::current()) {
+  return {
+      msstream::detail::OfKnownType(),
+      detail::factorization_machine_gradient(embeddings.any(), output_gradient.any(), issued_at)};
 }
 
 }  // namespace msstream::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/choices.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
@@ -34,30 +35,39 @@ struct LossOptions {
 };
 
 /// The result of bce_with_logits(): one loss per example, and the gradient of each loss with
-/// respect to its logit: (sigmoid(logit) - label), with weights as LossOptions describes.
-template <Runtime R = DefaultRuntime>
+/// respect to its logit, in the logit's type: (sigmoid(logit) - label), with weights as LossOptions
+/// describes.
+template <Runtime R = DefaultRuntime, RealElement T = float>
 struct BceResult {
-  Tensor<float, R> losses;     ///< in the shape of the logits
-  Tensor<float, R> gradients;  ///< in the shape of the logits
+  Tensor<float, R> losses;  ///< in the shape of the logits
+  Tensor<T, R> gradients;   ///< in the shape of the logits
 };
 
 namespace detail {
 
-template <Runtime R>
-[[nodiscard]] BceResult<R> typed(BceResult<AnyRuntime> result) {
-  return {typed<R>(std::move(result.losses)), typed<R>(std::move(result.gradients))};
-}
+/// Losses, and their gradients with respect to their inputs.
+struct AnyLosses {
+  Floats losses;
+  AnyTensor gradients;
+};
 
-// The implementations of bce_with_logits() and scale_by_scalar(), compiled once for all runtimes.
+// The implementations of bce_with_logits() and scale_by_scalar(), compiled once for all types and
+// runtimes.
 
-[[nodiscard]] BceResult<AnyRuntime> bce_with_logits(Floats const& logits,
-                                                    Floats const& labels,
-                                                    LossOptions<AnyRuntime> const& options,
-                                                    std::source_location issued_at);
+[[nodiscard]] AnyLosses bce_with_logits(AnyTensor const& logits,
+                                        Floats const& labels,
+                                        LossOptions<AnyRuntime> const& options,
+                                        std::source_location issued_at);
 [[nodiscard]] Floats scale_by_scalar(Floats const& input,
                                      Floats const& scalar,
                                      float factor,
                                      std::source_location issued_at);
+/// Returns factor * scalar * input, rounded once to a type.
+[[nodiscard]] AnyTensor scale_by_scalar(Floats const& input,
+                                        Floats const& scalar,
+                                        float factor,
+                                        DType to,
+                                        std::source_location issued_at);
 /// Returns the mean of the losses of a batch; 0 for a batch without rows.
 [[nodiscard]] Floats mean_loss(Floats const& losses, std::source_location issued_at);
 /// Returns the divisor of a mean over elements whose weights, `elements_a_weight` times each, are
@@ -73,16 +83,21 @@ template <Runtime R>
 /// the options. Stable for any logit. An infinite logit gives the limit: 0 for +infinity with a
 /// label of 1 or -infinity with a label of 0, otherwise infinity. An example whose label is outside
 /// [0, 1] has a loss and a gradient of NaN, which shows bad labels without a read by the host,
-/// unless its weight is 0. Asynchronous; deterministic. Throws std::invalid_argument if the labels
-/// do not have the shape of the logits, even if they have as many elements, for a weight of another
-/// shape, and for a pos_weight below 0.
-template <Runtime R>
-[[nodiscard]] BceResult<R> bce_with_logits(
-    Tensor<float, R> const& logits,
+/// unless its weight is 0.
+///
+/// Logits of float16 and bfloat16 are widened; losses, labels and weights are float32, and the
+/// gradients are rounded to the type of the logits once. Asynchronous; deterministic. Throws
+/// std::invalid_argument if the labels do not have the shape of the logits, even if they have as
+/// many elements, for a weight of another shape, and for a pos_weight below 0.
+template <RealElement T, Runtime R>
+[[nodiscard]] BceResult<R, T> bce_with_logits(
+    Tensor<T, R> const& logits,
     Tensor<float, R> const& labels,
     LossOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::bce_with_logits(logits, labels, options, issued_at));
+  auto result = detail::bce_with_logits(logits.any(), labels, options, issued_at);
+  return {detail::typed<R>(std::move(result.losses)),
+          {msstream::detail::OfKnownType(), std::move(result.gradients)}};
 }
 
 /// Returns factor * scalar * input, where `scalar` is a tensor of one element.
@@ -103,6 +118,16 @@ namespace detail {
 [[nodiscard]] Floats softmax(Floats const& input,
                              TensorOf<std::int64_t> const& lengths,
                              std::source_location issued_at);
+/// Returns the softmax of float32 rows, rounded once to a type. Without `lengths`, which may be
+/// null, all columns take part.
+[[nodiscard]] AnyTensor softmax(Floats const& input,
+                                TensorOf<std::int64_t> const* lengths,
+                                DType to,
+                                std::source_location issued_at);
+/// Returns the gradient of a softmax of any type, computed in float32 and rounded once.
+[[nodiscard]] AnyTensor softmax_gradient(AnyTensor const& output,
+                                         AnyTensor const& output_gradient,
+                                         std::source_location issued_at);
 [[nodiscard]] Floats softmax_gradient(Floats const& output,
                                       Floats const& output_gradient,
                                       std::source_location issued_at);
@@ -183,40 +208,30 @@ struct CrossEntropyOptions {
 };
 
 /// The result of softmax_cross_entropy(): one loss per example, and the gradient of each loss with
-/// respect to its logits.
-template <Runtime R = DefaultRuntime>
+/// respect to its logits, in the logits' type.
+template <Runtime R = DefaultRuntime, RealElement T = float>
 struct CrossEntropyResult {
   Tensor<float, R> losses;  ///< [batch]
   /// [batch, classes]: softmax(logits), less 1 at the class, times the weight of the example
-  Tensor<float, R> gradients;
+  Tensor<T, R> gradients;
 };
 
 namespace detail {
 
-template <Runtime R>
-[[nodiscard]] CrossEntropyResult<R> typed(CrossEntropyResult<AnyRuntime> result) {
-  return {typed<R>(std::move(result.losses)), typed<R>(std::move(result.gradients))};
-}
-
-// The implementation of softmax_cross_entropy(), compiled once for all runtimes.
-
-[[nodiscard]] CrossEntropyResult<AnyRuntime> softmax_cross_entropy(
-    Floats const& logits,
-    TensorOf<std::int64_t> const& classes,
-    CrossEntropyOptions<AnyRuntime> const& options,
-    std::source_location issued_at);
-/// A cross-entropy in which `operation` is named by errors. With an ignore_index, or weights in a
-/// weighted_mean, also returns 0 for each example that is ignored, and otherwise 1 or, for a
-/// weighted_mean, its weight, [batch].
+/// A cross-entropy. With an ignore_index, or weights in a weighted_mean, also has 0 for each
+/// example that is ignored, and otherwise 1 or, for a weighted_mean, its weight, [batch].
 struct CountedCrossEntropy {
-  CrossEntropyResult<AnyRuntime> result;
+  AnyLosses result;
   std::optional<Floats> counted;
 };
+// The implementation of softmax_cross_entropy(), compiled once for all types and runtimes. Errors
+// name `operation`. The gradients are float32, or have the type of the logits.
 [[nodiscard]] CountedCrossEntropy counted_cross_entropy(
     char const* operation,
-    Floats const& logits,
+    AnyTensor const& logits,
     TensorOf<std::int64_t> const& classes,
     CrossEntropyOptions<AnyRuntime> const& options,
+    DType gradient_dtype,
     std::source_location issued_at);
 
 }  // namespace detail
@@ -225,16 +240,23 @@ struct CountedCrossEntropy {
 /// [batch]: log(sum of exp(logits)) - logits[class], without overflow, or that of the smoothed
 /// target (Szegedy et al. 2016). Infinite logits give the limit: a loss of 0 if only the class has
 /// +infinity, infinity if another class has +infinity or the class has -infinity, and NaN if all
-/// logits are -infinity. One launch; asynchronous; deterministic; capture-safe. Throws
-/// std::invalid_argument for bad shapes. With OutOfRange::trap a class outside [0, classes) makes
-/// the next to_host() or PinnedArray::wait() throw std::out_of_range.
-template <Runtime R>
-[[nodiscard]] CrossEntropyResult<R> softmax_cross_entropy(
-    Tensor<float, R> const& logits,
+/// logits are -infinity.
+///
+/// Logits of float16 and bfloat16 are widened; losses, sums and weights are float32, and the
+/// gradients are rounded to the type of the logits once. One launch; asynchronous; deterministic;
+/// capture-safe. Throws std::invalid_argument for bad shapes. With OutOfRange::trap a class outside
+/// [0, classes) makes the next to_host() or PinnedArray::wait() throw std::out_of_range.
+template <RealElement T, Runtime R>
+[[nodiscard]] CrossEntropyResult<R, T> softmax_cross_entropy(
+    Tensor<T, R> const& logits,
     Tensor<std::int64_t, R> const& classes,
     CrossEntropyOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::softmax_cross_entropy(logits, classes, options, issued_at));
+  auto result = detail::counted_cross_entropy(
+                    "softmax_cross_entropy", logits.any(), classes, options, dtype_of<T>, issued_at)
+                    .result;
+  return {detail::typed<R>(std::move(result.losses)),
+          {msstream::detail::OfKnownType(), std::move(result.gradients)}};
 }
 
 }  // namespace msstream::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/detail/typed.hpp>
 
 #include <cstdint>
@@ -19,8 +20,8 @@ struct MatmulOptions {
 
 namespace detail {
 
-// The implementations of transpose(), add_identity(), concat(), split(), and matmul() with its
-// gradients, compiled once for all runtimes.
+// The implementations of transpose(), add_identity(), concat(), split(), and of matmul() and its
+// gradients, which are of any type, compiled once for all runtimes.
 
 [[nodiscard]] Floats transpose(Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats add_identity(Floats const& input,
@@ -38,20 +39,22 @@ namespace detail {
                               std::span<std::int64_t const> widths,
                               std::source_location issued_at);
 
-[[nodiscard]] Floats matmul(Floats const& left,
-                            Floats const& right,
-                            MatmulOptions const& options,
-                            std::source_location issued_at);
-[[nodiscard]] Floats matmul_left_gradient(Floats const& left,
-                                          Floats const& right,
-                                          MatmulOptions const& options,
-                                          Floats const& product_gradient,
-                                          std::source_location issued_at);
-[[nodiscard]] Floats matmul_right_gradient(Floats const& left,
-                                           Floats const& right,
-                                           MatmulOptions const& options,
-                                           Floats const& product_gradient,
-                                           std::source_location issued_at);
+/// Computes a matrix product whose result is float32, or of the type of the operands.
+[[nodiscard]] AnyTensor matmul(AnyTensor const& left,
+                               AnyTensor const& right,
+                               MatmulOptions const& options,
+                               DType result,
+                               std::source_location issued_at);
+[[nodiscard]] AnyTensor matmul_left_gradient(AnyTensor const& left,
+                                             AnyTensor const& right,
+                                             MatmulOptions const& options,
+                                             AnyTensor const& product_gradient,
+                                             std::source_location issued_at);
+[[nodiscard]] AnyTensor matmul_right_gradient(AnyTensor const& left,
+                                              AnyTensor const& right,
+                                              MatmulOptions const& options,
+                                              AnyTensor const& product_gradient,
+                                              std::source_location issued_at);
 
 }  // namespace detail
 
@@ -59,40 +62,46 @@ namespace detail {
 /// [inner, columns] → [rows, columns]. If either operand is a batch, [batch, …], the product is a
 /// batch. A matrix beside a batch is used for the whole batch.
 ///
-/// float32, in the device's MatmulPrecision. CUDA uses cuBLASLt in one launch; the host uses Eigen.
-/// On CUDA, leftᵀ · right with a long inner dimension and a small product is summed in parts, in a
-/// workspace, with two or three launches. Deterministic; asynchronous; capture-safe. Throws
-/// std::invalid_argument if the shapes do not fit.
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> matmul(
-    Tensor<float, R> const& left,
-    Tensor<float, R> const& right,
+/// T is float32, in the device's MatmulPrecision, or float16 or bfloat16, with sums in float32 that
+/// are rounded once. CUDA uses cuBLASLt in one launch; the host uses Eigen. On CUDA, leftᵀ · right
+/// with a long inner dimension and a small product is summed in parts, in a workspace, with two or
+/// three launches. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if the
+/// shapes do not fit.
+template <RealElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> matmul(
+    Tensor<T, R> const& left,
+    Tensor<T, R> const& right,
     MatmulOptions const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::matmul(left, right, options, issued_at));
+  return {msstream::detail::OfKnownType(),
+          detail::matmul(left.any(), right.any(), options, dtype_of<T>, issued_at)};
 }
 
-/// Returns the gradient of matmul() with respect to its left operand, in that operand's shape.
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> matmul_left_gradient(
-    Tensor<float, R> const& left,
-    Tensor<float, R> const& right,
+/// Returns the gradient of matmul() with respect to its left operand, in that operand's shape. It
+/// is rounded once, also if the operand was used for a whole batch.
+template <RealElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> matmul_left_gradient(
+    Tensor<T, R> const& left,
+    Tensor<T, R> const& right,
     MatmulOptions const& options,
-    Tensor<float, R> const& product_gradient,
+    Tensor<T, R> const& product_gradient,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(
-      detail::matmul_left_gradient(left, right, options, product_gradient, issued_at));
+  return {msstream::detail::OfKnownType(),
+          detail::matmul_left_gradient(
+              left.any(), right.any(), options, product_gradient.any(), issued_at)};
 }
-/// Returns the gradient of matmul() with respect to its right operand, in that operand's shape.
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> matmul_right_gradient(
-    Tensor<float, R> const& left,
-    Tensor<float, R> const& right,
+/// Returns the gradient of matmul() with respect to its right operand, in that operand's shape. It
+/// is rounded once, also if the operand was used for a whole batch.
+template <RealElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> matmul_right_gradient(
+    Tensor<T, R> const& left,
+    Tensor<T, R> const& right,
     MatmulOptions const& options,
-    Tensor<float, R> const& product_gradient,
+    Tensor<T, R> const& product_gradient,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(
-      detail::matmul_right_gradient(left, right, options, product_gradient, issued_at));
+  return {msstream::detail::OfKnownType(),
+          detail::matmul_right_gradient(
+              left.any(), right.any(), options, product_gradient.any(), issued_at)};
 }
 
 /// Transposes matrices: [rows, columns] → [columns, rows], or [batch, rows, columns] → [batch,

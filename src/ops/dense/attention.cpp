@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/arithmetic.hpp>
 #include <msstream/ops/attention.hpp>
 #include <msstream/ops/loss.hpp>
@@ -32,27 +33,27 @@ namespace {
 
 }  // namespace
 
-Floats attention_scores(Floats const& queries,
-                        Floats const& keys,
-                        AttentionOptions<AnyRuntime> const& options,
-                        std::source_location issued_at) {
+AnyTensor attention_scores(AnyTensor const& queries,
+                           AnyTensor const& keys,
+                           AttentionOptions<AnyRuntime> const& options,
+                           std::source_location issued_at) {
   auto const product =
       attention_product("attention_scores", queries.shape(), keys.shape(), options);
-  auto const products = matmul(queries, keys, product, issued_at);
-  return options.lengths ? softmax(products, *options.lengths, issued_at)
-                         : softmax(products, issued_at);
+  Floats const products(matmul(queries, keys, product, DType::float32, issued_at));
+  return softmax(
+      products, options.lengths ? &*options.lengths : nullptr, queries.dtype(), issued_at);
 }
 
-OperandGradients<AnyRuntime> attention_scores_gradient(Floats const& queries,
-                                                       Floats const& keys,
-                                                       Floats const& scores,
-                                                       Floats const& scores_gradient,
-                                                       AttentionOptions<AnyRuntime> const& options,
-                                                       WantedOperands wanted,
-                                                       std::source_location issued_at) {
+AnyOperandGradients attention_scores_gradient(AnyTensor const& queries,
+                                              AnyTensor const& keys,
+                                              AnyTensor const& scores,
+                                              AnyTensor const& scores_gradient,
+                                              AttentionOptions<AnyRuntime> const& options,
+                                              WantedOperands wanted,
+                                              std::source_location issued_at) {
   auto const product =
       attention_product("attention_scores_gradient", queries.shape(), keys.shape(), options);
-  OperandGradients<AnyRuntime> gradients;
+  AnyOperandGradients gradients;
   if (!wanted.left && !wanted.right) {
     return gradients;
   }
@@ -66,12 +67,13 @@ OperandGradients<AnyRuntime> attention_scores_gradient(Floats const& queries,
   return gradients;
 }
 
-Floats attention(Floats const& queries,
-                 Floats const& keys,
-                 Floats const& values,
-                 AttentionOptions<AnyRuntime> const& options,
-                 std::source_location issued_at) {
-  return matmul(attention_scores(queries, keys, options, issued_at), values, {}, issued_at);
+AnyTensor attention(AnyTensor const& queries,
+                    AnyTensor const& keys,
+                    AnyTensor const& values,
+                    AttentionOptions<AnyRuntime> const& options,
+                    std::source_location issued_at) {
+  auto const scores = attention_scores(queries, keys, options, issued_at);
+  return matmul(scores, values, {}, scores.dtype(), issued_at);
 }
 
 }  // namespace msstream::ops::detail

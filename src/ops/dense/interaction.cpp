@@ -71,11 +71,11 @@ AnyTensor dot_interaction(AnyTensor const& dense,
   return output;
 }
 
-AnyInteractionGradients dot_interaction_gradient(AnyTensor const& dense,
-                                                 AnyTensor const& embeddings,
-                                                 AnyTensor const& output_gradient,
-                                                 WantedOperands wanted,
-                                                 std::source_location issued_at) {
+AnyOperandGradients dot_interaction_gradient(AnyTensor const& dense,
+                                             AnyTensor const& embeddings,
+                                             AnyTensor const& output_gradient,
+                                             WantedOperands wanted,
+                                             std::source_location issued_at) {
   auto const features = require_vectors("dot_interaction_gradient", dense, embeddings);
   auto const batch = dense.shape()[0];
   auto const width = dense.shape()[1];
@@ -87,7 +87,7 @@ AnyInteractionGradients dot_interaction_gradient(AnyTensor const& dense,
           embeddings.shape(),
           output_gradient.shape(),
           name_of(output_gradient.dtype()));
-  AnyInteractionGradients gradients;
+  AnyOperandGradients gradients;
   if (!wanted.left && !wanted.right) {
     return gradients;
   }

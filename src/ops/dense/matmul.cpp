@@ -4,6 +4,8 @@
 #include "ops/common/workspace.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
+#include <msstream/ops/cast.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/ops/reduce.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -35,26 +37,36 @@ struct MatmulOperand {
   }
 };
 
+/// Returns the sum over a batch of float32 matrices, rounded to a type.
+[[nodiscard]] AnyTensor sum_of_batch(AnyTensor const& batch,
+                                     DType to,
+                                     std::source_location issued_at) {
+  return cast(sum(Floats(batch), 0, {}, issued_at).any(), to, issued_at);
+}
+
 }  // namespace
 
-Floats matmul(Floats const& left,
-              Floats const& right,
-              MatmulOptions const& options,
-              std::source_location issued_at) {
+AnyTensor matmul(AnyTensor const& left,
+                 AnyTensor const& right,
+                 MatmulOptions const& options,
+                 DType result,
+                 std::source_location issued_at) {
   auto const first = MatmulOperand::of(left.shape(), options.transpose_left);
   auto const second = MatmulOperand::of(right.shape(), options.transpose_right);
   bool const batched = left.shape().rank() == 3 || right.shape().rank() == 3;
   bool const shared_left = batched && left.shape().rank() == 2;
   bool const shared_right = batched && right.shape().rank() == 2;
   auto const batch = shared_left ? second.batch : first.batch;
-  require(first.columns == second.rows && (shared_right || second.batch == batch),
+  require(left.dtype() == right.dtype() && first.columns == second.rows &&
+              (shared_right || second.batch == batch),
           "matmul: {}{} by {}{}",
           left.shape(),
           options.transpose_left ? " transposed" : "",
           right.shape(),
           options.transpose_right ? " transposed" : "");
-  Floats product(
+  AnyTensor product(
       left.device(),
+      result,
       batched ? Shape{batch, first.rows, second.columns} : Shape{first.rows, second.columns});
   kernels::MatmulArgs args{.left = left.data(),
                            .right = right.data(),
@@ -67,7 +79,9 @@ Floats matmul(Floats const& left,
                            .batch = batch,
                            .shared_left = shared_left,
                            .shared_right = shared_right,
-                           .factor = options.factor};
+                           .factor = options.factor,
+                           .operands = left.dtype(),
+                           .result = result};
   if (shared_right && !options.transpose_left) {
     // Computes one product for the rows of the whole batch instead of one product per matrix.
     args.rows *= batch;
@@ -88,11 +102,14 @@ Floats matmul(Floats const& left,
   return product;
 }
 
-Floats matmul_left_gradient(Floats const& left,
-                            Floats const& right,
-                            MatmulOptions const& options,
-                            Floats const& product_gradient,
-                            std::source_location issued_at) {
+AnyTensor matmul_left_gradient(AnyTensor const& left,
+                               AnyTensor const& right,
+                               MatmulOptions const& options,
+                               AnyTensor const& product_gradient,
+                               std::source_location issued_at) {
+  bool const shared = left.shape().rank() == 2 &&
+                      (right.shape().rank() == 3 || product_gradient.shape().rank() == 3);
+  auto const result = shared ? DType::float32 : left.dtype();
   auto const gradient =
       options.transpose_left
           ? matmul(right,
@@ -100,30 +117,32 @@ Floats matmul_left_gradient(Floats const& left,
                    {.transpose_left = options.transpose_right,
                     .transpose_right = true,
                     .factor = options.factor},
+                   result,
                    issued_at)
           : matmul(product_gradient,
                    right,
                    {.transpose_right = !options.transpose_right, .factor = options.factor},
+                   result,
                    issued_at);
-  bool const shared = left.shape().rank() == 2 && gradient.shape().rank() == 3;
-  return shared ? sum(gradient, 0, {}, issued_at) : gradient;
+  return shared ? sum_of_batch(gradient, left.dtype(), issued_at) : gradient;
 }
 
-Floats matmul_right_gradient(Floats const& left,
-                             Floats const& right,
-                             MatmulOptions const& options,
-                             Floats const& product_gradient,
-                             std::source_location issued_at) {
+AnyTensor matmul_right_gradient(AnyTensor const& left,
+                                AnyTensor const& right,
+                                MatmulOptions const& options,
+                                AnyTensor const& product_gradient,
+                                std::source_location issued_at) {
   bool const shared = right.shape().rank() == 2 && product_gradient.shape().rank() == 3;
   if (shared && left.shape().rank() == 3 && !options.transpose_left) {
     // Sums over the rows of the whole batch in a single matrix product.
-    auto const rows_of = [](Floats const& batch) {
+    auto const rows_of = [](AnyTensor const& batch) {
       auto const& shape = batch.shape();
       return batch.reshaped({shape[0] * shape[1], shape[2]});
     };
     return matmul_right_gradient(
         rows_of(left), right, options, rows_of(product_gradient), issued_at);
   }
+  auto const result = shared ? DType::float32 : right.dtype();
   auto const gradient =
       options.transpose_right
           ? matmul(product_gradient,
@@ -131,12 +150,14 @@ Floats matmul_right_gradient(Floats const& left,
                    {.transpose_left = true,
                     .transpose_right = options.transpose_left,
                     .factor = options.factor},
+                   result,
                    issued_at)
           : matmul(left,
                    product_gradient,
                    {.transpose_left = !options.transpose_left, .factor = options.factor},
+                   result,
                    issued_at);
-  return shared ? sum(gradient, 0, {}, issued_at) : gradient;
+  return shared ? sum_of_batch(gradient, right.dtype(), issued_at) : gradient;
 }
 
 }  // namespace msstream::ops::detail

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dense/mixture.hpp"
 
+#include "ops/dense/any_mixture.hpp"
+
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/mixture.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -10,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
+#include <utility>
 #include <vector>
 
 namespace msstream::ops::detail {
@@ -19,9 +23,9 @@ namespace {
 struct Experts {
   std::int64_t batch;
   std::int64_t width;
-  std::vector<float const*> outputs;  ///< each [batch, width]
+  std::vector<void const*> outputs;  ///< each [batch, width]
 
-  explicit Experts(std::vector<Floats> const& tensors) {
+  explicit Experts(std::vector<AnyTensor> const& tensors) {
     require(!tensors.empty(), "mix_experts: no experts");
     auto const& first = tensors.front().shape();
     auto const rank = first.rank();
@@ -30,6 +34,10 @@ struct Experts {
     width = first[rank - 1];
     for (auto const& tensor : tensors) {
       auto const& shape = tensor.shape();
+      require(tensor.dtype() == tensors.front().dtype(),
+              "mix_experts: experts of {} beside {}; expected one type",
+              name_of(tensor.dtype()),
+              name_of(tensors.front().dtype()));
       require((shape.rank() == 2 && shape == Shape{batch, width}) ||
                   (shape.rank() == 3 && shape == Shape{shape[0], batch, width}),
               "mix_experts: experts of shape {} beside {}; expected [batch, width] or [experts, "
@@ -38,7 +46,8 @@ struct Experts {
               first);
       auto const count = shape.rank() == 3 ? shape[0] : 1;
       for (std::int64_t i = 0; i < count; ++i) {
-        outputs.push_back(tensor.data() + i * batch * width);
+        outputs.push_back(static_cast<std::byte const*>(tensor.data()) +
+                          i * batch * width * static_cast<std::int64_t>(bytes_of(tensor.dtype())));
       }
     }
     require(outputs.size() <= kernels::GateTable::kMostExperts,
@@ -128,15 +137,24 @@ struct NumberedGates {
   }
 };
 
+[[nodiscard]] std::vector<AnyTensor> any_of(std::vector<Floats> const& tensors) {
+  std::vector<AnyTensor> result;
+  for (auto const& tensor : tensors) {
+    result.push_back(tensor.any());
+  }
+  return result;
+}
+
 }  // namespace
 
-Mixture<AnyRuntime> mix_experts(std::vector<Floats> const& experts,
-                                std::vector<GateLogits<AnyRuntime>> const& gates,
-                                std::source_location issued_at) {
+AnyMixture mix_experts(std::vector<AnyTensor> const& experts,
+                       std::vector<GateLogits<AnyRuntime>> const& gates,
+                       std::source_location issued_at) {
   Experts const numbered(experts);
   NumberedGates const all(gates, numbered.outputs.size(), numbered.batch);
-  Mixture<AnyRuntime> mixture{
-      {experts.front().device(), {all.table.gates, numbered.batch, numbered.width}}, {}};
+  auto const& first = experts.front();
+  AnyMixture mixture{
+      {first.device(), first.dtype(), Shape{all.table.gates, numbered.batch, numbered.width}}, {}};
   std::vector<Floats> logits;
   for (auto const& some : gates) {
     logits.push_back(some.logits);
@@ -151,14 +169,26 @@ Mixture<AnyRuntime> mix_experts(std::vector<Floats> const& experts,
   args.output = mixture.output.data();
   args.batch = numbered.batch;
   args.width = numbered.width;
+  args.dtype = first.dtype();
+  auto read = reads(logits);
+  for (auto const& expert : experts) {
+    read.add(expert);
+  }
   issue(
       "mix_experts",
-      reads(experts, logits),
+      read,
       writes(mixture.output, mixture.weights),
       [args](auto stream) { kernels::mix_experts(stream, args); },
       {},
       issued_at);
   return mixture;
+}
+
+Mixture<AnyRuntime> mix_experts(std::vector<Floats> const& experts,
+                                std::vector<GateLogits<AnyRuntime>> const& gates,
+                                std::source_location issued_at) {
+  auto mixture = mix_experts(any_of(experts), gates, issued_at);
+  return {Floats(std::move(mixture.output)), std::move(mixture.weights)};
 }
 
 Mixture<AnyRuntime> mix_experts(std::vector<Floats> const& experts,
@@ -168,21 +198,20 @@ Mixture<AnyRuntime> mix_experts(std::vector<Floats> const& experts,
   return mix_experts(experts, std::vector<GateLogits<AnyRuntime>>{{logits, gates}}, issued_at);
 }
 
-MixtureGradients<AnyRuntime> mix_experts_gradient(
-    std::vector<Floats> const& experts,
-    std::vector<GateLogits<AnyRuntime>> const& weights,
-    Floats const& output_gradient,
-    std::vector<bool> const& wanted,
-    std::source_location issued_at) {
+AnyMixtureGradients mix_experts_gradient(std::vector<AnyTensor> const& experts,
+                                         std::vector<GateLogits<AnyRuntime>> const& weights,
+                                         AnyTensor const& output_gradient,
+                                         std::vector<bool> const& wanted,
+                                         std::source_location issued_at) {
   Experts const numbered(experts);
   NumberedGates const all(weights, numbered.outputs.size(), numbered.batch);
   require(output_gradient.shape() == Shape{all.table.gates, numbered.batch, numbered.width} &&
-              wanted.size() == experts.size(),
+              output_gradient.dtype() == experts.front().dtype() && wanted.size() == experts.size(),
           "mix_experts_gradient: output gradient of shape {}, {} of {} wanted",
           output_gradient.shape(),
           wanted.size(),
           experts.size());
-  MixtureGradients<AnyRuntime> gradients;
+  AnyMixtureGradients gradients;
   std::vector<Floats> by_gate;
   for (auto const& some : weights) {
     by_gate.push_back(some.logits);
@@ -196,30 +225,54 @@ MixtureGradients<AnyRuntime> mix_experts_gradient(
   all.find(args.logits_gradient, [&](std::size_t i) { return gradients.logits[i].data(); });
   args.expert_count = static_cast<int>(numbered.outputs.size());
   std::copy(numbered.outputs.begin(), numbered.outputs.end(), args.experts);
+  auto read = reads(by_gate);
+  read.add(output_gradient);
+  auto const of_expert = numbered.batch * numbered.width *
+                         static_cast<std::int64_t>(bytes_of(output_gradient.dtype()));
   std::size_t number = 0;
   for (std::size_t i = 0; i < experts.size(); ++i) {
+    read.add(experts[i]);
     auto& gradient = gradients.experts.emplace_back();
     if (wanted[i]) {
-      written.add(gradient.emplace(experts[i].device(), experts[i].shape()));
+      written.add(gradient.emplace(experts[i].device(), experts[i].dtype(), experts[i].shape()));
     }
     auto const& shape = experts[i].shape();
     auto const count = shape.rank() == 3 ? shape[0] : 1;
     for (std::int64_t k = 0; k < count; ++k) {
       args.expert_gradients[number++] =
-          wanted[i] ? gradient->data() + k * numbered.batch * numbered.width : nullptr;
+          wanted[i] ? static_cast<std::byte*>(gradient->data()) + k * of_expert : nullptr;
     }
   }
   args.output_gradient = output_gradient.data();
   args.batch = numbered.batch;
   args.width = numbered.width;
+  args.dtype = output_gradient.dtype();
   issue(
       "mix_experts_gradient",
-      reads(experts, by_gate, output_gradient),
+      read,
       written,
       [args](auto stream) { kernels::mix_experts_gradient(stream, args); },
       {},
       issued_at);
   return gradients;
+}
+
+MixtureGradients<AnyRuntime> mix_experts_gradient(
+    std::vector<Floats> const& experts,
+    std::vector<GateLogits<AnyRuntime>> const& weights,
+    Floats const& output_gradient,
+    std::vector<bool> const& wanted,
+    std::source_location issued_at) {
+  auto gradients =
+      mix_experts_gradient(any_of(experts), weights, output_gradient.any(), wanted, issued_at);
+  MixtureGradients<AnyRuntime> floats{{}, std::move(gradients.logits)};
+  for (auto& gradient : gradients.experts) {
+    auto& result = floats.experts.emplace_back();
+    if (gradient) {
+      result.emplace(*std::move(gradient));
+    }
+  }
+  return floats;
 }
 
 }  // namespace msstream::ops::detail

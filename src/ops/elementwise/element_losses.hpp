@@ -3,6 +3,7 @@
 
 #include "elementwise/elementwise.hpp"
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
@@ -14,15 +15,16 @@ namespace msstream::ops::detail {
 struct ElementLosses {
   char const* operation;
   kernels::LossKind kind;
-  Floats const& inputs;
-  Floats const* targets;  ///< null if all are 1
+  AnyTensor const& inputs;  ///< float32, float16 or bfloat16
+  Floats const* targets;    ///< null if all are 1
   LossOptions<AnyRuntime> const& options = {};
   float margin = 0.0F;  ///< for LossKind::hinge
 };
 
-/// Computes the losses and their gradients. One launch. Throws std::invalid_argument for shapes
-/// that do not match and numbers out of range.
-[[nodiscard]] BceResult<AnyRuntime> element_losses(ElementLosses const& of,
-                                                   std::source_location issued_at);
+/// Computes the losses and their gradients, which are float32 or have the type of the inputs. One
+/// launch. Throws std::invalid_argument for shapes that do not match and numbers out of range.
+[[nodiscard]] AnyLosses element_losses(ElementLosses const& of,
+                                       DType gradient_dtype,
+                                       std::source_location issued_at);
 
 }  // namespace msstream::ops::detail

@@ -34,15 +34,16 @@ namespace {
 
 }  // namespace
 
-LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
-                                       Floats const& weight,
-                                       Floats const& bias,
-                                       float epsilon,
-                                       std::source_location issued_at) {
+AnyLayerNormResult layer_norm(AnyTensor const& input,
+                              Floats const& weight,
+                              Floats const& bias,
+                              float epsilon,
+                              std::source_location issued_at) {
   auto const rows = require_layer_norm("layer_norm", input.shape(), weight.shape(), bias.shape());
   require(std::isfinite(epsilon) && epsilon >= 0.0F, "layer_norm: epsilon {}", epsilon);
   auto const& device = input.device();
-  LayerNormResult<AnyRuntime> result{{device, input.shape()}, {device, {rows}}, {device, {rows}}};
+  AnyLayerNormResult result{
+      {device, input.dtype(), input.shape()}, {device, {rows}}, {device, {rows}}, {}};
   auto const& mean_rests = result.mean_rests.emplace(device, Shape{rows});
   kernels::LayerNormArgs const args{input.data(),
                                     weight.data(),
@@ -53,7 +54,8 @@ LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
                                     rows,
                                     weight.count(),
                                     epsilon,
-                                    mean_rests.data()};
+                                    mean_rests.data(),
+                                    input.dtype()};
   issue(
       "layer_norm",
       reads(input, weight, bias),
@@ -64,12 +66,12 @@ LayerNormResult<AnyRuntime> layer_norm(Floats const& input,
   return result;
 }
 
-LayerNormGradients<AnyRuntime> layer_norm_gradient(Floats const& input,
-                                                   Floats const& weight,
-                                                   LayerNormResult<AnyRuntime> const& result,
-                                                   Floats const& output_gradient,
-                                                   WantedOfLayerNorm wanted,
-                                                   std::source_location issued_at) {
+AnyLayerNormGradients layer_norm_gradient(AnyTensor const& input,
+                                          Floats const& weight,
+                                          AnyLayerNormResult const& result,
+                                          AnyTensor const& output_gradient,
+                                          WantedOfLayerNorm wanted,
+                                          std::source_location issued_at) {
   auto const rows =
       require_layer_norm("layer_norm_gradient", input.shape(), weight.shape(), weight.shape());
   auto const& mean_rests = result.mean_rests ? *result.mean_rests : result.means;
@@ -85,9 +87,9 @@ LayerNormGradients<AnyRuntime> layer_norm_gradient(Floats const& input,
           mean_rests.shape());
   auto const& device = input.device();
   auto const width = weight.count();
-  LayerNormGradients<AnyRuntime> gradients;
+  AnyLayerNormGradients gradients;
   if (wanted.input) {
-    gradients.input.emplace(device, input.shape());
+    gradients.input.emplace(device, input.dtype(), input.shape());
     kernels::LayerNormInputGradientArgs const args{input.data(),
                                                    weight.data(),
                                                    result.means.data(),
@@ -96,7 +98,8 @@ LayerNormGradients<AnyRuntime> layer_norm_gradient(Floats const& input,
                                                    gradients.input->data(),
                                                    rows,
                                                    width,
-                                                   rests};
+                                                   rests,
+                                                   input.dtype()};
     issue(
         "layer_norm_input_gradient",
         reads(input, weight, result.means, result.reciprocals, mean_rests, output_gradient),
@@ -120,7 +123,8 @@ LayerNormGradients<AnyRuntime> layer_norm_gradient(Floats const& input,
                                                        workspace.data(),
                                                        gradients.weight->data(),
                                                        gradients.bias->data(),
-                                                       rests};
+                                                       rests,
+                                                       input.dtype()};
     issue(
         "layer_norm_parameter_gradient",
         reads(input, result.means, result.reciprocals, mean_rests, output_gradient),

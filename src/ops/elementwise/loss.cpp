@@ -2,6 +2,7 @@
 #include "ops/elementwise/element_losses.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/activation.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
@@ -12,7 +13,9 @@
 
 namespace msstream::ops::detail {
 
-BceResult<AnyRuntime> element_losses(ElementLosses const& of, std::source_location issued_at) {
+AnyLosses element_losses(ElementLosses const& of,
+                         DType gradient_dtype,
+                         std::source_location issued_at) {
   auto const& shape = of.inputs.shape();
   require(of.targets == nullptr || of.targets->shape() == shape,
           "{}: inputs {}, labels or targets {}; expected one shape",
@@ -26,7 +29,7 @@ BceResult<AnyRuntime> element_losses(ElementLosses const& of, std::source_locati
           of.options.pos_weight,
           is_bce ? "a number of at least 0" : "none, as only a binary cross-entropy has one");
   require(of.margin >= 0.0F, "{}: a margin of {}; expected at least 0", of.operation, of.margin);
-  BceResult<AnyRuntime> result{{of.inputs.device(), shape}, {of.inputs.device(), shape}};
+  AnyLosses result{{of.inputs.device(), shape}, {of.inputs.device(), gradient_dtype, shape}};
   kernels::ElementLossArgs args{of.inputs.data(),
                                 of.targets == nullptr ? nullptr : of.targets->data(),
                                 result.losses.data(),
@@ -34,6 +37,8 @@ BceResult<AnyRuntime> element_losses(ElementLosses const& of, std::source_locati
                                 of.inputs.count(),
                                 of.kind,
                                 is_bce ? of.options.pos_weight : of.margin};
+  args.dtype = of.inputs.dtype();
+  args.gradient_dtype = gradient_dtype;
   auto read = reads(of.inputs);
   if (of.targets != nullptr) {
     read.add(*of.targets);
@@ -60,12 +65,14 @@ BceResult<AnyRuntime> element_losses(ElementLosses const& of, std::source_locati
   return result;
 }
 
-BceResult<AnyRuntime> bce_with_logits(Floats const& logits,
-                                      Floats const& labels,
-                                      LossOptions<AnyRuntime> const& options,
-                                      std::source_location issued_at) {
+AnyLosses bce_with_logits(AnyTensor const& logits,
+                          Floats const& labels,
+                          LossOptions<AnyRuntime> const& options,
+                          std::source_location issued_at) {
   return element_losses(
-      {"bce_with_logits", kernels::LossKind::bce_with_logits, logits, &labels, options}, issued_at);
+      {"bce_with_logits", kernels::LossKind::bce_with_logits, logits, &labels, options},
+      logits.dtype(),
+      issued_at);
 }
 
 Floats mean_loss(Floats const& losses, std::source_location issued_at) {
@@ -83,8 +90,17 @@ Floats scale_by_scalar(Floats const& input,
                        Floats const& scalar,
                        float factor,
                        std::source_location issued_at) {
+  return {msstream::detail::OfKnownType(),
+          scale_by_scalar(input, scalar, factor, DType::float32, issued_at)};
+}
+
+AnyTensor scale_by_scalar(Floats const& input,
+                          Floats const& scalar,
+                          float factor,
+                          DType to,
+                          std::source_location issued_at) {
   require(scalar.count() == 1, "scale_by_scalar: a scalar of shape {}", scalar.shape());
-  Floats output(input.device(), input.shape());
+  AnyTensor output(input.device(), to, input.shape());
   issue(
       "scale_by_scalar",
       reads(input, scalar),
@@ -93,8 +109,9 @@ Floats scale_by_scalar(Floats const& input,
        value = scalar.data(),
        factor,
        target = output.data(),
-       count = input.count()](auto stream) {
-        kernels::scale_by_scalar(stream, source, value, factor, target, count);
+       count = input.count(),
+       to](auto stream) {
+        kernels::scale_by_scalar(stream, source, value, factor, target, count, to);
       },
       {},
       issued_at);

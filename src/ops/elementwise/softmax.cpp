@@ -4,6 +4,7 @@
 #include "ops/common/id_trap.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/tensor/tensor.hpp>
@@ -31,14 +32,16 @@ struct Rows {
   return {rows, columns};
 }
 
-/// Returns the softmax of each row. If `lengths` is not null, uses only the first lengths[row]
-/// elements of a row.
-[[nodiscard]] Floats softmax_of_rows(Floats const& input,
-                                     TensorOf<std::int64_t> const* lengths,
-                                     std::source_location issued_at) {
+}  // namespace
+
+AnyTensor softmax(Floats const& input,
+                  TensorOf<std::int64_t> const* lengths,
+                  DType to,
+                  std::source_location issued_at) {
   auto const [rows, columns] = rows_of("softmax", input.shape());
-  Floats output(input.device(), input.shape());
+  AnyTensor output(input.device(), to, input.shape());
   kernels::SoftmaxArgs args{input.data(), output.data(), rows, columns};
+  args.dtype = to;
   auto read = reads(input);
   if (lengths != nullptr) {
     auto const count = lengths->count();
@@ -61,29 +64,27 @@ struct Rows {
   return output;
 }
 
-}  // namespace
-
 Floats softmax(Floats const& input, std::source_location issued_at) {
-  return softmax_of_rows(input, nullptr, issued_at);
+  return {msstream::detail::OfKnownType(), softmax(input, nullptr, DType::float32, issued_at)};
 }
 
 Floats softmax(Floats const& input,
                TensorOf<std::int64_t> const& lengths,
                std::source_location issued_at) {
-  return softmax_of_rows(input, &lengths, issued_at);
+  return {msstream::detail::OfKnownType(), softmax(input, &lengths, DType::float32, issued_at)};
 }
 
-Floats softmax_gradient(Floats const& output,
-                        Floats const& output_gradient,
-                        std::source_location issued_at) {
-  require(output.shape() == output_gradient.shape(),
+AnyTensor softmax_gradient(AnyTensor const& output,
+                           AnyTensor const& output_gradient,
+                           std::source_location issued_at) {
+  require(output.shape() == output_gradient.shape() && output.dtype() == output_gradient.dtype(),
           "softmax_gradient: {} and {}",
           output.shape(),
           output_gradient.shape());
   auto const [rows, columns] = rows_of("softmax_gradient", output.shape());
-  Floats gradient(output.device(), output.shape());
+  AnyTensor gradient(output.device(), output.dtype(), output.shape());
   kernels::SoftmaxGradientArgs const args{
-      output.data(), output_gradient.data(), gradient.data(), rows, columns};
+      output.data(), output_gradient.data(), gradient.data(), rows, columns, output.dtype()};
   issue(
       "softmax_gradient",
       reads(output, output_gradient),
@@ -94,10 +95,18 @@ Floats softmax_gradient(Floats const& output,
   return gradient;
 }
 
+Floats softmax_gradient(Floats const& output,
+                        Floats const& output_gradient,
+                        std::source_location issued_at) {
+  return {msstream::detail::OfKnownType(),
+          softmax_gradient(output.any(), output_gradient.any(), issued_at)};
+}
+
 CountedCrossEntropy counted_cross_entropy(char const* operation,
-                                          Floats const& logits,
+                                          AnyTensor const& logits,
                                           TensorOf<std::int64_t> const& classes,
                                           CrossEntropyOptions<AnyRuntime> const& options,
+                                          DType gradient_dtype,
                                           std::source_location issued_at) {
   auto const& shape = logits.shape();
   require(shape.rank() == 2 && classes.shape() == Shape{shape[0]},
@@ -127,7 +136,7 @@ CountedCrossEntropy counted_cross_entropy(char const* operation,
           operation,
           options.label_smoothing);
   auto const& device = logits.device();
-  CountedCrossEntropy found{{{device, {shape[0]}}, {device, shape}}, {}};
+  CountedCrossEntropy found{{{device, {shape[0]}}, {device, gradient_dtype, shape}}, {}};
   kernels::CrossEntropyArgs args{logits.data(),
                                  classes.data(),
                                  found.result.losses.data(),
@@ -136,6 +145,8 @@ CountedCrossEntropy counted_cross_entropy(char const* operation,
                                  shape[1],
                                  {},
                                  options.label_smoothing};
+  args.dtype = logits.dtype();
+  args.gradient_dtype = gradient_dtype;
   auto written = writes(found.result.losses, found.result.gradients);
   auto read = reads(logits, classes);
   if (weight) {
@@ -163,13 +174,6 @@ CountedCrossEntropy counted_cross_entropy(char const* operation,
       {},
       issued_at);
   return found;
-}
-
-CrossEntropyResult<AnyRuntime> softmax_cross_entropy(Floats const& logits,
-                                                     TensorOf<std::int64_t> const& classes,
-                                                     CrossEntropyOptions<AnyRuntime> const& options,
-                                                     std::source_location issued_at) {
-  return counted_cross_entropy("softmax_cross_entropy", logits, classes, options, issued_at).result;
 }
 
 }  // namespace msstream::ops::detail

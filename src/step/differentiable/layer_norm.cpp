@@ -5,28 +5,32 @@
 #include <msstream/tensor/detail/typed.hpp>
 
 #include <source_location>
+#include <utility>
 
 namespace msstream::ops::detail {
 
-Floats layer_norm(AnyTape& tape,
-                  Floats const& input,
-                  Floats const& weight,
-                  Floats const& bias,
-                  float epsilon,
-                  std::source_location issued_at) {
+AnyTensor layer_norm(AnyTape* tape,
+                     AnyTensor const& input,
+                     Floats const& weight,
+                     Floats const& bias,
+                     float epsilon,
+                     std::source_location issued_at) {
   auto const result = layer_norm(input, weight, bias, epsilon, issued_at);
-  tape.note_inputs(input, weight, bias);
-  tape.record(
+  if (tape == nullptr) {
+    return result.output;
+  }
+  tape->note_input(input);
+  tape->note_inputs(weight, bias);
+  tape->record_any(
       "layer_norm",
       result.output,
-      [input, weight, bias, result, issued_at](AnyTape& playing, Floats const& gradient) {
-        WantedOfLayerNorm const wanted{.input = playing.wants_gradient(input.any()),
+      [input, weight, bias, result, issued_at](AnyTape& playing, AnyTensor const& gradient) {
+        WantedOfLayerNorm const wanted{.input = playing.wants_gradient(input),
                                        .parameters = playing.wants_gradient(weight.any()) ||
                                                      playing.wants_gradient(bias.any())};
-        auto const gradients =
-            layer_norm_gradient(input, weight, result, gradient, wanted, issued_at);
+        auto gradients = layer_norm_gradient(input, weight, result, gradient, wanted, issued_at);
         if (gradients.input) {
-          playing.add_gradient(input, *gradients.input, issued_at);
+          playing.add_gradient(input, *std::move(gradients.input), issued_at);
         }
         if (gradients.weight) {
           playing.add_gradient(weight, *gradients.weight, issued_at);

@@ -6,11 +6,14 @@
 #include "step/recorded.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/cast.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/step/differentiable/elementwise.hpp>
 #include <msstream/step/differentiable/loss.hpp>
+#include <msstream/step/differentiable/mixed.hpp>
 #include <msstream/step/gradient_tape.hpp>
 
 #include <optional>
@@ -21,8 +24,8 @@ namespace msstream::ops::detail {
 
 Floats recorded_mean(AnyTape* tape,
                      char const* operation,
-                     Floats const& inputs,
-                     BceResult<AnyRuntime> const& each,
+                     AnyTensor const& inputs,
+                     AnyLosses const& each,
                      std::optional<Floats> const& divisor,
                      std::source_location issued_at) {
   auto mean = divisor ? divide(sum(each.losses, issued_at), *divisor, issued_at)
@@ -37,9 +40,10 @@ Floats recorded_mean(AnyTape* tape,
       operation,
       inputs,
       std::move(mean),
-      [gradients = each.gradients, divisor, factor, issued_at](Floats const& gradient) {
+      [gradients = Floats(each.gradients), divisor, factor, dtype = inputs.dtype(), issued_at](
+          Floats const& gradient) {
         auto const of_each = divisor ? divide(gradient, *divisor, issued_at) : gradient;
-        return scale_by_scalar(gradients, of_each, factor, issued_at);
+        return scale_by_scalar(gradients, of_each, factor, dtype, issued_at);
       },
       issued_at);
 }
@@ -52,7 +56,7 @@ namespace {
                              std::source_location issued_at) {
   refuse_result(tape, of.operation, "labels", of.targets);
   refuse_result(tape, of.operation, "weight", of.options.weight ? &*of.options.weight : nullptr);
-  auto const result = element_losses(of, issued_at);
+  auto const result = element_losses(of, DType::float32, issued_at);
   auto const count = result.losses.count();
   std::optional<Floats> divisor;
   if (auto const& weight = of.options.weight;
@@ -73,11 +77,14 @@ namespace {
 [[nodiscard]] Floats mean_of_pairs(AnyTape* tape,
                                    char const* operation,
                                    kernels::LossKind kind,
-                                   Floats const& positives,
-                                   Floats const& negatives,
+                                   AnyTensor const& positive_scores,
+                                   AnyTensor const& negative_scores,
                                    float margin,
                                    LossOptions<AnyRuntime> const& options,
                                    std::source_location issued_at) {
+  // The difference of two near scores would lose its digits in half precision.
+  Floats const positives(cast(tape, positive_scores, DType::float32, issued_at));
+  Floats const negatives(cast(tape, negative_scores, DType::float32, issued_at));
   // Broadcasting [n] beside [n, 1] would make a pair of each positive and each negative.
   require(positives.shape().rank() == negatives.shape().rank() &&
               kernels::broadcast_shape(positives.shape(), negatives.shape()).has_value(),
@@ -88,33 +95,41 @@ namespace {
           negatives.shape());
   auto const difference = tape == nullptr ? subtract(positives, negatives, issued_at)
                                           : subtract(*tape, positives, negatives, issued_at);
-  return mean_of(tape, {operation, kind, difference, nullptr, options, margin}, issued_at);
+  return mean_of(tape, {operation, kind, difference.any(), nullptr, options, margin}, issued_at);
 }
 
 }  // namespace
 
-Floats bce_with_logits(AnyTape& tape,
-                       Floats const& logits,
+Floats bce_with_logits(AnyTape* tape,
+                       AnyTensor const& logits,
                        Floats const& labels,
                        LossOptions<AnyRuntime> const& options,
                        std::source_location issued_at) {
-  refuse_result(&tape, "bce_with_logits", "labels", &labels);
-  refuse_result(&tape, "bce_with_logits", "weight", options.weight ? &*options.weight : nullptr);
-  auto const result = bce_with_logits(logits, labels, options, issued_at);
-  tape.note_inputs(labels);
+  constexpr char const* kOperation = "bce_with_logits";
+  refuse_result(tape, kOperation, "labels", &labels);
+  refuse_result(tape, kOperation, "weight", options.weight ? &*options.weight : nullptr);
+  auto const result =
+      element_losses({kOperation, kernels::LossKind::bce_with_logits, logits, &labels, options},
+                     DType::float32,
+                     issued_at);
+  if (tape == nullptr) {
+    return result.losses;
+  }
+  tape->note_inputs(labels);
   return recorded(
-      tape,
-      "bce_with_logits",
+      *tape,
+      kOperation,
       logits,
       result.losses,
-      [gradients = result.gradients, issued_at](auto const& gradient) {
-        return multiply(gradients, gradient, issued_at);
+      [gradients = Floats(result.gradients), dtype = logits.dtype(), issued_at](
+          Floats const& gradient) {
+        return cast(multiply(gradients, gradient, issued_at).any(), dtype, issued_at);
       },
       issued_at);
 }
 
 Floats mean_bce_with_logits(AnyTape* tape,
-                            Floats const& logits,
+                            AnyTensor const& logits,
                             Floats const& labels,
                             LossOptions<AnyRuntime> const& options,
                             std::source_location issued_at) {
@@ -125,7 +140,7 @@ Floats mean_bce_with_logits(AnyTape* tape,
 }
 
 Floats mse_loss(AnyTape* tape,
-                Floats const& predictions,
+                AnyTensor const& predictions,
                 Floats const& targets,
                 LossOptions<AnyRuntime> const& options,
                 std::source_location issued_at) {
@@ -134,11 +149,13 @@ Floats mse_loss(AnyTape* tape,
             "mse_loss: predictions {} and targets {}; expected equal shapes",
             predictions.shape(),
             targets.shape());
-    auto const difference = subtract(*tape, predictions, targets, issued_at);
+    Floats const wide(cast(tape, predictions, DType::float32, issued_at));
+    auto const difference = subtract(*tape, wide, targets, issued_at);
     auto const zeros = subtract(targets, targets, issued_at);
-    return mean_of(tape,
-                   {"mse_loss", kernels::LossKind::squared_error, difference, &zeros, options},
-                   issued_at);
+    return mean_of(
+        tape,
+        {"mse_loss", kernels::LossKind::squared_error, difference.any(), &zeros, options},
+        issued_at);
   }
   return mean_of(tape,
                  {"mse_loss", kernels::LossKind::squared_error, predictions, &targets, options},
@@ -146,7 +163,7 @@ Floats mse_loss(AnyTape* tape,
 }
 
 Floats hinge_loss(AnyTape* tape,
-                  Floats const& logits,
+                  AnyTensor const& logits,
                   Floats const& labels,
                   float margin,
                   LossOptions<AnyRuntime> const& options,
@@ -156,8 +173,8 @@ Floats hinge_loss(AnyTape* tape,
 }
 
 Floats bpr_loss(AnyTape* tape,
-                Floats const& positives,
-                Floats const& negatives,
+                AnyTensor const& positives,
+                AnyTensor const& negatives,
                 LossOptions<AnyRuntime> const& options,
                 std::source_location issued_at) {
   return mean_of_pairs(tape,
@@ -171,8 +188,8 @@ Floats bpr_loss(AnyTape* tape,
 }
 
 Floats margin_ranking_loss(AnyTape* tape,
-                           Floats const& positives,
-                           Floats const& negatives,
+                           AnyTensor const& positives,
+                           AnyTensor const& negatives,
                            float margin,
                            LossOptions<AnyRuntime> const& options,
                            std::source_location issued_at) {

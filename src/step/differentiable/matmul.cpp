@@ -8,22 +8,26 @@
 
 namespace msstream::ops::detail {
 
-Floats matmul(AnyTape& tape,
-              Floats const& left,
-              Floats const& right,
-              MatmulOptions const& options,
-              std::source_location issued_at) {
-  auto product = matmul(left, right, options, issued_at);
-  tape.note_inputs(left, right);
-  tape.record(
+AnyTensor matmul(AnyTape* tape,
+                 AnyTensor const& left,
+                 AnyTensor const& right,
+                 MatmulOptions const& options,
+                 std::source_location issued_at) {
+  auto product = matmul(left, right, options, left.dtype(), issued_at);
+  if (tape == nullptr) {
+    return product;
+  }
+  tape->note_input(left);
+  tape->note_input(right);
+  tape->record_any(
       "matmul",
       product,
-      [left, right, options, issued_at](AnyTape& playing, Floats const& gradient) {
-        if (playing.wants_gradient(left.any())) {
+      [left, right, options, issued_at](AnyTape& playing, AnyTensor const& gradient) {
+        if (playing.wants_gradient(left)) {
           playing.add_gradient(
               left, matmul_left_gradient(left, right, options, gradient, issued_at), issued_at);
         }
-        if (playing.wants_gradient(right.any())) {
+        if (playing.wants_gradient(right)) {
           playing.add_gradient(
               right, matmul_right_gradient(left, right, options, gradient, issued_at), issued_at);
         }

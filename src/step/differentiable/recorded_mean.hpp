@@ -9,12 +9,13 @@
 
 namespace msstream::ops::detail {
 
-/// Returns the mean of losses, which a tape that is not null records with their gradients: their
-/// sum divided by the divisor or, if there is none, by their number.
+/// Returns the mean of losses, which a tape that is not null records with their gradients in
+/// float32: their sum divided by the divisor or, if there is none, by their number. The gradient of
+/// the inputs is rounded to their type once.
 [[nodiscard]] Floats recorded_mean(AnyTape* tape,
                                    char const* operation,
-                                   Floats const& inputs,
-                                   BceResult<AnyRuntime> const& each,
+                                   AnyTensor const& inputs,
+                                   AnyLosses const& each,
                                    std::optional<Floats> const& divisor,
                                    std::source_location issued_at);
 

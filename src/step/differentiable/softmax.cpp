@@ -3,8 +3,10 @@
 #include "step/differentiable/refuse_result.hpp"
 #include "step/recorded.hpp"
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/activation.hpp>
 #include <msstream/ops/arithmetic.hpp>
+#include <msstream/ops/cast.hpp>
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/ops/loss.hpp>
 #include <msstream/step/differentiable/loss.hpp>
@@ -47,32 +49,37 @@ Floats softmax(AnyTape& tape,
   return recorded_softmax(tape, input, softmax(input, lengths, issued_at), issued_at);
 }
 
-Floats softmax_cross_entropy(AnyTape& tape,
-                             Floats const& logits,
+Floats softmax_cross_entropy(AnyTape* tape,
+                             AnyTensor const& logits,
                              TensorOf<std::int64_t> const& classes,
                              CrossEntropyOptions<AnyRuntime> const& options,
                              std::source_location issued_at) {
-  refuse_result(&tape,
-                "softmax_cross_entropy",
-                "sample_weight",
-                options.sample_weight ? &*options.sample_weight : nullptr);
-  auto const result = softmax_cross_entropy(logits, classes, options, issued_at);
+  constexpr char const* kOperation = "softmax_cross_entropy";
+  refuse_result(
+      tape, kOperation, "sample_weight", options.sample_weight ? &*options.sample_weight : nullptr);
+  auto const result =
+      counted_cross_entropy(kOperation, logits, classes, options, DType::float32, issued_at).result;
+  if (tape == nullptr) {
+    return result.losses;
+  }
   if (options.sample_weight) {
-    tape.note_inputs(*options.sample_weight);
+    tape->note_inputs(*options.sample_weight);
   }
   return recorded(
-      tape,
-      "softmax_cross_entropy",
+      *tape,
+      kOperation,
       logits,
       result.losses,
-      [gradients = result.gradients, issued_at](Floats const& gradient) {
-        return multiply(gradients, gradient.reshaped({gradient.count(), 1}), issued_at);
+      [gradients = Floats(result.gradients), dtype = logits.dtype(), issued_at](
+          Floats const& gradient) {
+        auto const of_rows = gradient.reshaped({gradient.count(), 1});
+        return cast(multiply(gradients, of_rows, issued_at).any(), dtype, issued_at);
       },
       issued_at);
 }
 
 Floats mean_softmax_cross_entropy(AnyTape* tape,
-                                  Floats const& logits,
+                                  AnyTensor const& logits,
                                   TensorOf<std::int64_t> const& classes,
                                   CrossEntropyOptions<AnyRuntime> const& options,
                                   std::source_location issued_at) {
@@ -80,7 +87,7 @@ Floats mean_softmax_cross_entropy(AnyTape* tape,
   refuse_result(
       tape, kOperation, "sample_weight", options.sample_weight ? &*options.sample_weight : nullptr);
   auto const [result, counted] =
-      counted_cross_entropy(kOperation, logits, classes, options, issued_at);
+      counted_cross_entropy(kOperation, logits, classes, options, DType::float32, issued_at);
   std::optional<Floats> divisor;
   if (counted) {
     divisor =
@@ -91,8 +98,7 @@ Floats mean_softmax_cross_entropy(AnyTape* tape,
   if (tape != nullptr && options.sample_weight) {
     tape->note_inputs(*options.sample_weight);
   }
-  return recorded_mean(
-      tape, kOperation, logits, {result.losses, result.gradients}, divisor, issued_at);
+  return recorded_mean(tape, kOperation, logits, result, divisor, issued_at);
 }
 
 }  // namespace msstream::ops::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/attention.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/interaction.hpp>
@@ -26,24 +27,25 @@ namespace detail {
 // The implementations of the differentiable operations of this header, compiled once for all
 // runtimes.
 
-[[nodiscard]] Floats attention_scores(AnyTape& tape,
-                                      Floats const& queries,
-                                      Floats const& keys,
-                                      AttentionOptions<AnyRuntime> const& options,
-                                      std::source_location issued_at);
-[[nodiscard]] Floats attention(AnyTape& tape,
-                               Floats const& queries,
-                               Floats const& keys,
-                               Floats const& values,
-                               AttentionOptions<AnyRuntime> const& options,
-                               std::source_location issued_at);
+// Attention and layer norms are of any type. `tape` is null for NoTape.
 
-[[nodiscard]] Floats layer_norm(AnyTape& tape,
-                                Floats const& input,
-                                Floats const& weight,
-                                Floats const& bias,
-                                float epsilon,
-                                std::source_location issued_at);
+[[nodiscard]] AnyTensor attention_scores(AnyTape* tape,
+                                         AnyTensor const& queries,
+                                         AnyTensor const& keys,
+                                         AttentionOptions<AnyRuntime> const& options,
+                                         std::source_location issued_at);
+[[nodiscard]] AnyTensor attention(AnyTape* tape,
+                                  AnyTensor const& queries,
+                                  AnyTensor const& keys,
+                                  AnyTensor const& values,
+                                  AttentionOptions<AnyRuntime> const& options,
+                                  std::source_location issued_at);
+[[nodiscard]] AnyTensor layer_norm(AnyTape* tape,
+                                   AnyTensor const& input,
+                                   Floats const& weight,
+                                   Floats const& bias,
+                                   float epsilon,
+                                   std::source_location issued_at);
 
 [[nodiscard]] Floats mix_experts(AnyTape& tape,
                                  std::vector<Floats> const& experts,
@@ -81,22 +83,6 @@ namespace detail {
 // The forms for NoTape, which are the operations without a tape.
 
 template <class... Args>
-[[nodiscard]] Floats attention_scores(NoTape, Args const&... args) {
-  return attention_scores(args...);
-}
-template <class... Args>
-[[nodiscard]] Floats attention(NoTape, Args const&... args) {
-  return attention(args...);
-}
-[[nodiscard]] inline Floats layer_norm(NoTape,
-                                       Floats const& input,
-                                       Floats const& weight,
-                                       Floats const& bias,
-                                       float epsilon,
-                                       std::source_location issued_at) {
-  return layer_norm(input, weight, bias, epsilon, issued_at).output;
-}
-template <class... Args>
 [[nodiscard]] Floats mix_experts(NoTape, Args const&... args) {
   return mix_experts(args...).output;
 }
@@ -131,40 +117,48 @@ template <class... Args>
 
 }  // namespace detail
 
-/// Returns ops::attention_scores(); queries and keys get gradients.
-template <Runtime R, TapeOf<R> Tape>
-[[nodiscard]] Tensor<float, R> attention_scores(
+/// Returns ops::attention_scores() of the type of queries and keys; the tape records the backward.
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> attention_scores(
     Tape& tape,
-    Tensor<float, R> const& queries,
-    Tensor<float, R> const& keys,
+    Tensor<T, R> const& queries,
+    Tensor<T, R> const& keys,
     AttentionOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::attention_scores(tape, queries, keys, options, issued_at));
+  return {msstream::detail::OfKnownType(),
+          detail::attention_scores(
+              detail::tape_or_null(tape), queries.any(), keys.any(), options, issued_at)};
 }
 
-/// Returns ops::attention(); queries, keys and values get gradients.
-template <Runtime R, TapeOf<R> Tape>
-[[nodiscard]] Tensor<float, R> attention(
+/// Returns ops::attention() of the type of queries, keys and values; the tape records the backward
+/// as that of attention_scores() and of matmul().
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> attention(
     Tape& tape,
-    Tensor<float, R> const& queries,
-    Tensor<float, R> const& keys,
-    Tensor<float, R> const& values,
+    Tensor<T, R> const& queries,
+    Tensor<T, R> const& keys,
+    Tensor<T, R> const& values,
     AttentionOptions<R> const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::attention(tape, queries, keys, values, options, issued_at));
+  return {
+      msstream::detail::OfKnownType(),
+      detail::attention(
+          detail::tape_or_null(tape), queries.any(), keys.any(), values.any(), options, issued_at)};
 }
 
-/// Returns the output of ops::layer_norm(), without the rest of its result; the tape records the
-/// backward.
-template <Runtime R, TapeOf<R> Tape>
-[[nodiscard]] Tensor<float, R> layer_norm(
+/// Returns the output of ops::layer_norm() of the input's type, without the rest of its result; the
+/// tape records the backward.
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> layer_norm(
     Tape& tape,
-    Tensor<float, R> const& input,
+    Tensor<T, R> const& input,
     Tensor<float, R> const& weight,
     Tensor<float, R> const& bias,
     float epsilon = 1e-5F,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::layer_norm(tape, input, weight, bias, epsilon, issued_at));
+  return {msstream::detail::OfKnownType(),
+          detail::layer_norm(
+              detail::tape_or_null(tape), input.any(), weight, bias, epsilon, issued_at)};
 }
 
 /// Returns the output of ops::mix_experts(), [gates, batch, width], without the weights; the tape

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/matrix.hpp>
 #include <msstream/step/gradient_tape.hpp>
@@ -21,11 +22,12 @@ namespace detail {
 // The implementations of the differentiable matmul(), transpose(), add_identity() and split(),
 // compiled once for all runtimes.
 
-[[nodiscard]] Floats matmul(AnyTape& tape,
-                            Floats const& left,
-                            Floats const& right,
-                            MatmulOptions const& options,
-                            std::source_location issued_at);
+/// Computes matmul() of operands of any type. `tape` is null for NoTape.
+[[nodiscard]] AnyTensor matmul(AnyTape* tape,
+                               AnyTensor const& left,
+                               AnyTensor const& right,
+                               MatmulOptions const& options,
+                               std::source_location issued_at);
 
 [[nodiscard]] Floats transpose(AnyTape& tape, Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats add_identity(AnyTape& tape,
@@ -39,10 +41,6 @@ namespace detail {
 
 // The forms for NoTape, which are the operations without a tape.
 
-template <class... Args>
-[[nodiscard]] Floats matmul(NoTape, Args const&... args) {
-  return matmul(args...);
-}
 template <class... Args>
 [[nodiscard]] Floats transpose(NoTape, Args const&... args) {
   return transpose(args...);
@@ -58,15 +56,17 @@ template <class... Args>
 
 }  // namespace detail
 
-/// Returns the product that ops::matmul() computes; both factors get gradients.
-template <Runtime R, TapeOf<R> Tape>
-[[nodiscard]] Tensor<float, R> matmul(
+/// Computes ops::matmul() of the operands' type, which their gradients have too; the tape records
+/// the backward.
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> matmul(
     Tape& tape,
-    Tensor<float, R> const& left,
-    Tensor<float, R> const& right,
+    Tensor<T, R> const& left,
+    Tensor<T, R> const& right,
     MatmulOptions const& options = {},
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::matmul(tape, left, right, options, issued_at));
+  return {msstream::detail::OfKnownType(),
+          detail::matmul(detail::tape_or_null(tape), left.any(), right.any(), options, issued_at)};
 }
 
 /// Returns ops::transpose(); the gradient is the transpose of the output's.

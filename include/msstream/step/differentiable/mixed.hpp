@@ -7,6 +7,7 @@
 #include <msstream/ops/cross.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/detail/typed.hpp>
+#include <msstream/ops/mixture.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/no_tape.hpp>
 
@@ -48,9 +49,29 @@ namespace detail {
                                         AnyTensor const& dense,
                                         AnyTensor const& embeddings,
                                         std::source_location issued_at);
+[[nodiscard]] AnyTensor factorization_machine(AnyTape* tape,
+                                              AnyTensor const& embeddings,
+                                              std::source_location issued_at);
 [[nodiscard]] AnyTensor concat_halves(AnyTape* tape,
                                       std::vector<AnyTensor> const& blocks,
                                       std::source_location issued_at);
+
+[[nodiscard]] AnyTensor add_halves(AnyTape* tape,
+                                   std::vector<AnyTensor> const& terms,
+                                   std::source_location issued_at);
+[[nodiscard]] AnyTensor add_halves(AnyTape* tape,
+                                   AnyTensor const& left,
+                                   AnyTensor const& right,
+                                   std::source_location issued_at);
+[[nodiscard]] AnyTensor multiply_halves(AnyTape* tape,
+                                        AnyTensor const& left,
+                                        AnyTensor const& right,
+                                        std::source_location issued_at);
+
+[[nodiscard]] AnyTensor mix_any_experts(AnyTape* tape,
+                                        std::vector<AnyTensor> const& experts,
+                                        std::vector<GateLogits<AnyRuntime>> const& gates,
+                                        std::source_location issued_at);
 
 /// The functions of one element that have a form for half precision.
 enum class HalfFunction : std::uint8_t { relu, gelu, gelu_tanh, silu, tanh };
@@ -123,6 +144,16 @@ template <HalfElement T, Runtime R, TapeOf<R> Tape>
               detail::tape_or_null(tape), dense.any(), embeddings.any(), issued_at)};
 }
 
+/// Computes factorization_machine() of the embeddings' type; the tape records the backward.
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> factorization_machine(
+    Tape& tape,
+    Tensor<T, R> const& embeddings,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::factorization_machine(detail::tape_or_null(tape), embeddings.any(), issued_at)};
+}
+
 /// Concatenates matrices of half precision side by side: block k [rows, width k] → [rows, sum of
 /// widths]. One launch if all widths are even and all blocks begin at multiples
 /// of 4 bytes. Asynchronous; capture-safe. Throws
@@ -138,6 +169,62 @@ template <HalfElement T, Runtime R, TapeOf<R> Tape>
   }
   return {msstream::detail::OfKnownType(),
           detail::concat_halves(detail::tape_or_null(tape), untyped, issued_at)};
+}
+
+/// Returns left + right of half precision, broadcast as in NumPy, computed in float32 and rounded
+/// once. The gradient of an operand that was broadcast is added in float32 and rounded once. One
+/// launch. Asynchronous; capture-safe. Throws std::invalid_argument if the shapes do not broadcast.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> add(Tape& tape,
+                               Tensor<T, R> const& left,
+                               Tensor<T, R> const& right,
+                               std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::add_halves(detail::tape_or_null(tape), left.any(), right.any(), issued_at)};
+}
+/// Returns the sum of tensors of half precision of one shape, added from first to last in float32
+/// and rounded once, or once for each 32 terms. Throws std::invalid_argument if there are no terms
+/// or if their shapes differ.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> add(Tape& tape,
+                               std::vector<Tensor<T, R>> const& terms,
+                               std::source_location issued_at = std::source_location::current()) {
+  std::vector<detail::AnyTensor> untyped;
+  for (auto const& term : terms) {
+    untyped.push_back(term.any());
+  }
+  return {msstream::detail::OfKnownType(),
+          detail::add_halves(detail::tape_or_null(tape), untyped, issued_at)};
+}
+/// Returns left * right of half precision, broadcast as in NumPy, computed in float32 and rounded
+/// once, as are its gradients. One launch. Asynchronous; capture-safe. Throws
+/// std::invalid_argument if the shapes do not broadcast.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> multiply(
+    Tape& tape,
+    Tensor<T, R> const& left,
+    Tensor<T, R> const& right,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::multiply_halves(detail::tape_or_null(tape), left.any(), right.any(), issued_at)};
+}
+
+/// Returns the output of mix_experts() of experts of half precision, [gates, batch, width], without
+/// the weights; the tape records the backward. Logits, weights and sums are float32; the output and
+/// the gradients of experts are rounded once.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> mix_experts(
+    Tape& tape,
+    std::vector<Tensor<T, R>> const& experts,
+    std::vector<GateLogits<R>> const& gates,
+    std::source_location issued_at = std::source_location::current()) {
+  std::vector<detail::AnyTensor> untyped;
+  for (auto const& expert : experts) {
+    untyped.push_back(expert.any());
+  }
+  return {msstream::detail::OfKnownType(),
+          detail::mix_any_experts(
+              detail::tape_or_null(tape), untyped, detail::untyped(gates), issued_at)};
 }
 
 /// Applies a function to each element of a tensor of half precision, computed in float32: relu.

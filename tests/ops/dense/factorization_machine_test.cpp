@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/half_values.hpp"
+
+#include <msstream/ops/interaction.hpp>
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cmath>
+
+namespace msstream::testing {
+namespace {
+
+template <class R>
+class FactorizationMachineTest : public HalfTest<R> {
+ protected:
+  template <class T>
+  void expect_term(std::int64_t batch, std::int64_t features, std::int64_t width) {
+    SCOPED_TRACE(fmt::format("{} x {} x {} of {}", batch, features, width, name_of(dtype_of<T>)));
+    auto const x = this->template operand<T>({batch, features, width});
+    auto const dy = this->template operand<T>({batch, 1});
+    Doubles output;
+    Doubles output_magnitudes;
+    Doubles gradient(x.values.size(), 0.0);
+    Doubles gradient_magnitudes(x.values.size(), 0.0);
+    for (std::int64_t sample = 0; sample < batch; ++sample) {
+      // Half of (Σ v)² - Σ v², and the same of the magnitudes.
+      double term = 0;
+      double magnitude = 0;
+      for (std::int64_t column = 0; column < width; ++column) {
+        auto const place = [&](std::int64_t feature) {
+          return (sample * features + feature) * width + column;
+        };
+        double sum = 0;
+        double squares = 0;
+        double magnitudes = 0;
+        for (std::int64_t feature = 0; feature < features; ++feature) {
+          double const value = x.at(place(feature));
+          sum += value;
+          squares += value * value;
+          magnitudes += std::abs(value);
+        }
+        term += (sum * sum - squares) / 2;
+        magnitude += (magnitudes * magnitudes - squares) / 2;
+        for (std::int64_t feature = 0; feature < features; ++feature) {
+          auto const i = static_cast<std::size_t>(place(feature));
+          gradient[i] = dy.at(sample) * (sum - x.values[i]);
+          gradient_magnitudes[i] = std::abs(dy.at(sample)) * (magnitudes + std::abs(x.values[i]));
+        }
+      }
+      output.push_back(term);
+      output_magnitudes.push_back(magnitude);
+    }
+    auto const result = ops::factorization_machine(x.tensor);
+    static_assert(std::is_same_v<decltype(result), Tensor<T, R> const>);
+    EXPECT_EQ(result.shape(), (Shape{batch, 1}));
+    expect_rounded_once(to_host(result), output, output_magnitudes);
+    auto const of_x = ops::factorization_machine_gradient(x.tensor, dy.tensor);
+    EXPECT_EQ(of_x.shape(), x.tensor.shape());
+    expect_rounded_once(to_host(of_x), gradient, gradient_magnitudes);
+  }
+};
+TYPED_TEST_SUITE(FactorizationMachineTest, Runtimes, RuntimeNames);
+
+TYPED_TEST(FactorizationMachineTest, term_and_gradient_agree_with_double) {
+  for (auto const& [batch, features, width] : {std::array{1, 1, 1},
+                                               {3, 2, 1},
+                                               {7, 4, 7},
+                                               {70, 26, 16},
+                                               {5, 100, 33},
+                                               {4, 3, 64},
+                                               {2, 5, 1000},
+                                               {0, 3, 4},
+                                               {3, 0, 4},
+                                               {3, 4, 0}}) {
+    this->template expect_term<float>(batch, features, width);
+    this->template expect_term<float16>(batch, features, width);
+    this->template expect_term<bfloat16>(batch, features, width);
+  }
+}
+
+TYPED_TEST(FactorizationMachineTest, squares_do_not_cancel) {
+  // (4096 + 2^-12)² - 4096² - 2^-24 is 2 in exact numbers; its squares alone are 2^24.
+  auto const x = this->put(Floats{4096.0F, 0x1p-12F}, {1, 2, 1});
+  EXPECT_EQ(to_host(ops::factorization_machine(x)), Floats{1.0F});
+}
+
+TYPED_TEST(FactorizationMachineTest, sums_of_many_features_are_rounded_once) {
+  // In bfloat16, 256 + 1 is 256. There are 1024 * 1023 / 2 pairs of ones.
+  auto const x = this->put(rounded_to<bfloat16>(Floats(1024, 1.0F)), {1, 1024, 1});
+  EXPECT_EQ(to_doubles(to_host(ops::factorization_machine(x))),
+            Doubles{to_float(from_float<bfloat16>(523'776.0F))});
+}
+
+TYPED_TEST(FactorizationMachineTest, refuses_shapes_that_do_not_fit) {
+  auto const x = this->any({2, 3, 4});
+  expect_refused(
+      [&] {
+        (void)ops::factorization_machine(this->any({2, 12}));
+      },
+      "factorization_machine",
+      "[2, 12]");
+  expect_refused([&] { (void)ops::factorization_machine_gradient(x, this->any({2})); },
+                 "factorization_machine_gradient",
+                 "[2, 3, 4]",
+                 "[2]");
+}
+
+}  // namespace
+}  // namespace msstream::testing

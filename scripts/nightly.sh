@@ -27,7 +27,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   stress   104,000 random programs, and a million operations on memory that is used again, four times as many as by day
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
   collectives  100,000 random programs of collectives on 2 to 8 ranks, which must report no failure; half an hour on two busy cores
-  parquet  tests of the reader of Parquet files, with the Arrow of PyPI's pyarrow
+  parquet  tests of the reader of Parquet files and of train_dlrm on them, with the Arrow of PyPI's pyarrow
   mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
   page     the pages of msstream-overlap and of --dashboard in headless Chromium; left out without the package chromium
   gdb      gdb's printers on programs with and without optimisation; left out if gdb cannot be installed

@@ -156,8 +156,13 @@ std::unique_ptr<data::Reader> open_data(std::filesystem::path const& path,
   require(options.chunk_bytes > 0, "chunk_bytes: expected at least 1, found 0");
   std::string const name = path.string();
   auto const bytes = std::make_shared<InspectedBytes>(data::open_bytes(path));
-  bool const may_be_parquet = options.format == DataFormat::automatic && is_parquet(*bytes);
-  if (may_be_parquet || options.format == DataFormat::criteo_parquet) {
+  bool const wants_parquet = options.format == DataFormat::criteo_parquet;
+  bool const is_parquet_file =
+      (wants_parquet || options.format == DataFormat::automatic) && is_parquet(*bytes);
+  require(is_parquet_file || !wants_parquet,
+          "{}: expected a Parquet file, which begins with PAR1",
+          name);
+  if (is_parquet_file) {
     require(!options.never_married_task, "the never-married task needs census data, found Parquet");
     return open_parquet_clicks(path, options.lists);
   }

@@ -193,6 +193,20 @@ datasets::ReaderOptions reader_options(DlrmShape const& shape) {
   return options;
 }
 
+/// Says on the standard error which fields have longer lists than are used.
+void note_cut_lists(DlrmShape const& shape, std::vector<std::int64_t> const& longest) {
+  for (std::size_t field = 0; shape.is_multi_hot && field < longest.size(); ++field) {
+    if (longest[field] > shape.max_hotness) {
+      std::cerr << fmt::format(
+          "train_dlrm: field C{} has lists of up to {} ids, of which the first {} are used "
+          "(--max-hotness)\n",
+          field + 1,
+          longest[field],
+          shape.max_hotness);
+    }
+  }
+}
+
 }  // namespace
 
 training::TrainingData load_training_data(DlrmOptions const& options) {
@@ -224,6 +238,7 @@ training::TrainingData load_training_data(DlrmOptions const& options) {
                     kFields,
                     kNumbers));
   }
+  note_cut_lists(options.shape, data.most_keys);
   if (data.training_rows < options.batch) {
     throw UsageError(fmt::format(
         "{} rows to train on fill no batch; expected a --batch of at most as many, found {}",

@@ -14,8 +14,9 @@ namespace train_wdl {
 
 namespace {
 
-/// The version of the file. Version 1 had other keys of strings, no transforms and no position.
-constexpr char const* kFormat = "msstream train_wdl 2";
+/// The version of the file. Version 1 had other keys of strings, no transforms and no position;
+/// version 2 had no precision.
+constexpr char const* kFormat = "msstream train_wdl 3";
 
 }  // namespace
 

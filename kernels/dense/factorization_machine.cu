@@ -4,8 +4,6 @@
 #include "common/real_types.hpp"
 #include "common/vector_map.cuh"
 #include "dense/factorization_machine.hpp"
-#include "elementwise/reduce_lanes.cuh"
-#include "elementwise/reduce_math.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -48,9 +46,11 @@ __global__ void __launch_bounds__(kBlockThreads)
       total += sum_column(vectors + column, args.features, args.width).pairs();
     }
   }
-  float const sum = reduce_lanes<Total>(static_cast<float>(total), lanes);
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    total += __shfl_xor_sync(0xFFFFFFFFU, total, distance);
+  }
   if (exists && lane == 0) {
-    static_cast<T*>(args.output)[sample] = narrowed<T>(sum);
+    static_cast<T*>(args.output)[sample] = narrowed<T>(static_cast<float>(total));
   }
 }
 

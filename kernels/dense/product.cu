@@ -34,6 +34,9 @@ cudaDataType_t type_of(DType dtype) {
   return dtype == DType::float16 ? CUDA_R_16F : dtype == DType::bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
+/// The bytes to which matrices must be aligned for the widest loads.
+constexpr std::uint32_t kVectorBytes = 16;
+
 /// The properties of a matrix product that the choice of a cuBLASLt algorithm depends on, as the
 /// key of a cached plan.
 struct PlanKey {
@@ -50,7 +53,7 @@ struct PlanKey {
   DType operands;
   DType result;
   bool adds;
-  std::uint32_t alignment_bytes;
+  bool aligned;  ///< all matrices to vectors; otherwise each to its elements
   int device;
   std::size_t workspace_bytes;
 
@@ -69,7 +72,7 @@ struct PlanKeyHash {
     mix(key.k);
     mix(key.epilogue);
     mix((key.transpose_a << 4U) | key.transpose_b);
-    mix((static_cast<std::uint64_t>(key.device) << 32U) | key.alignment_bytes);
+    mix((static_cast<std::uint64_t>(key.device) << 32U) | static_cast<std::uint64_t>(key.aligned));
     mix(key.workspace_bytes);
     mix(key.batch);
     mix(key.stride_a);
@@ -83,7 +86,6 @@ struct PlanKeyHash {
 
 PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
   // Buffers are aligned to 256 bytes, but views of buffers only to their elements.
-  constexpr std::uint32_t kVectorBytes = 16;
   auto const bits =
       reinterpret_cast<std::uintptr_t>(product.a) | reinterpret_cast<std::uintptr_t>(product.b) |
       reinterpret_cast<std::uintptr_t>(product.d) | reinterpret_cast<std::uintptr_t>(product.bias) |
@@ -109,7 +111,7 @@ PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
       product.operands,
       product.result,
       product.added != nullptr,
-      aligned ? kVectorBytes : std::min(element_bytes, result_bytes),
+      aligned,
       stream.libraries->ordinal,
       stream.libraries->workspace_bytes};
 }
@@ -133,7 +135,10 @@ struct Descriptors {
     if (uses_bias(key.epilogue)) {
       // The heuristic reads only the alignment of the bias pointer and never dereferences it.
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-          reinterpret_cast<void const*>(std::uintptr_t{key.alignment_bytes}));
+          reinterpret_cast<void const*>(
+              key.aligned
+                  ? std::uintptr_t{kVectorBytes}
+                  : std::uintptr_t{std::min(bytes_of(key.operands), bytes_of(key.result))}));
       if (key.batch > 1) {
         set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, key.m);
       }
@@ -197,10 +202,13 @@ std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
   // and are added in a fixed order.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignment_bytes);
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignment_bytes);
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignment_bytes);
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignment_bytes);
+  auto const alignment_of = [&](DType dtype) {
+    return key.aligned ? kVectorBytes : static_cast<std::uint32_t>(bytes_of(dtype));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(key.operands));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(key.operands));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(key.result));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(key.result));
   cublasLtMatmulHeuristicResult_t best{};
   int found = 0;
   auto const status = cublasLtMatmulAlgoGetHeuristic(stream.libraries->blas,

@@ -211,9 +211,11 @@ __global__ void __launch_bounds__(kBlockThreads)
     total = reduce_block<Total>(below.get());
   }
   for_each_of_block(args.columns, [&](std::int64_t column) {
-    float const gradient = std::exp(below_largest(logits.at(column), largest)) / sum -
-                           target.at(column == chosen.column);
-    gradients[column] = narrowed<Gradient>(chosen.counts ? chosen.weight * gradient : 0.0F);
+    // The logits of a row that does not count are not read: its class may lie outside the array.
+    gradients[column] = narrowed<Gradient>(
+        chosen.counts ? chosen.weight * (std::exp(below_largest(logits.at(column), largest)) / sum -
+                                         target.at(column == chosen.column))
+                      : 0.0F);
   });
   if (threadIdx.x == 0) {
     args.losses[row] =

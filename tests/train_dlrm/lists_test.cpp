@@ -74,7 +74,7 @@ TEST_P(TrainDlrmLists, and_their_options_go_with_files) {
   expect_refused({"--multi-hot"}, 2, "--multi-hot describes a file");
 }
 
-TEST_P(TrainDlrmLists, a_parquet_file_without_rows_is_refused) {
+TEST_P(TrainDlrmLists, a_broken_parquet_file_is_refused_by_name) {
   std::ofstream(path("bad.parquet")) << "PAR1 and no more";
   expect_refused(on_clicks(path("bad.parquet")) + Words{"--runtime", runtime()}, 1, "bad.parquet");
 }

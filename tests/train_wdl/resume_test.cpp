@@ -83,7 +83,7 @@ TEST_F(TrainWdlModelFile, of_another_run_is_refused_by_what_differs) {
 
 TEST_F(TrainWdlModelFile, of_an_older_format_is_refused_by_its_name) {
   auto bytes = read_all(model_after(2, "model"));
-  std::string const format = "msstream train_wdl 2";
+  std::string const format = "msstream train_wdl 3";
   auto const place = bytes.find(format);
   ASSERT_NE(place, std::string::npos);
   bytes[place + format.size() - 1] = '1';
@@ -93,7 +93,7 @@ TEST_F(TrainWdlModelFile, of_an_older_format_is_refused_by_its_name) {
   EXPECT_THAT(
       ended.err,
       HasSubstr("train_wdl: error: " + old +
-                ": has the format 'msstream train_wdl 1'; expected 'msstream train_wdl 2'"));
+                ": has the format 'msstream train_wdl 1'; expected 'msstream train_wdl 3'"));
 }
 
 TEST_F(TrainWdlModelFile, has_the_position_in_the_data_and_the_transforms) {

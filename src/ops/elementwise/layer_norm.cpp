@@ -76,6 +76,10 @@ AnyLayerNormGradients layer_norm_gradient(AnyTensor const& input,
       require_layer_norm("layer_norm_gradient", input.shape(), weight.shape(), weight.shape());
   auto const& mean_rests = result.mean_rests ? *result.mean_rests : result.means;
   auto const* const rests = result.mean_rests ? mean_rests.data() : nullptr;
+  require(output_gradient.dtype() == input.dtype(),
+          "layer_norm_gradient: an output gradient of {}; expected one of {}, as the input",
+          output_gradient.dtype(),
+          input.dtype());
   require(output_gradient.shape() == input.shape() && result.means.count() == rows &&
               result.reciprocals.count() == rows && mean_rests.count() == rows,
           "layer_norm_gradient: input {}, output gradient {}, means {}, reciprocals {}, rests of "

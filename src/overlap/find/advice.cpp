@@ -182,10 +182,20 @@ std::string pool_advice() {
          "cudaMemPoolAttrReleaseThreshold).";
 }
 
-std::string graph_launch_advice() {
-  return "Most of these launches are those of graphs already: let each do more, with larger "
-         "batches "
-         "or several steps in one graph, and upload a graph before its first launch "
+std::string graph_launch_advice(Framework framework) {
+  std::string const text =
+      "Most of these launches are those of graphs already: let each do more, with larger batches "
+      "or ";
+  switch (framework) {
+    case Framework::pytorch:
+      return text + "more of the step in one graph (fewer graph breaks).";
+    case Framework::msstream:
+      return text + "several steps in one CapturedStep.";
+    case Framework::cuda:
+      break;
+  }
+  return text +
+         "several steps in one graph, and upload a graph before its first launch "
          "(cudaGraphUpload()).";
 }
 

@@ -54,7 +54,7 @@ Finding finding_of(
   auto const graphs = std::ranges::count_if(
       sum.calls, [&](Index call) { return program.call(call).kind == CallKind::graph_launch; });
   if (cause == Cause::launch_bound && 2 * static_cast<std::size_t>(graphs) > sum.calls.size()) {
-    finding.advice = graph_launch_advice();
+    finding.advice = graph_launch_advice(framework_of(program.recording()));
   }
   if (cause == Cause::host_busy && 2 * sum.idle > window.length()) {
     finding.advice += idle_advice();
@@ -70,16 +70,19 @@ Finding finding_of(
   return finding;
 }
 
-/// Whether most of a device's work in the window is copies.
-bool is_mostly_copies(Program const& program, Index device, Interval window) {
-  Ns copies = 0;
-  Ns all = 0;
+/// Returns the time in which a device runs anything but copies.
+Ns busy_without_copies(Program const& program, Index device, Interval window) {
+  Ns sum = 0;
+  Ns until = window.begin;
   for (auto const i : program.of_device(device)) {
-    auto const length = clipped(program.activity(i).time, window).length();
-    all += length;
-    copies += program.activity(i).kind == ActivityKind::copy ? length : 0;
+    auto const& activity = program.activity(i);
+    auto const time = clipped(activity.time, window);
+    if (activity.kind != ActivityKind::copy && time.end > until) {
+      sum += time.end - std::max(time.begin, until);
+      until = time.end;
+    }
   }
-  return 2 * copies > all;
+  return sum;
 }
 
 /// Returns the sum of the lengths of each stream's activities in the window.
@@ -235,7 +238,8 @@ std::string verdict(Program const& program,
   if (first != findings.end()) {
     state = fmt::format(", {}", text_of(first->cause).id);
   } else if (is_busy) {
-    state = is_mostly_copies(program, device, window) ? ", busy with copies" : ", busy";
+    bool const by_copies = 2 * busy_without_copies(program, device, window) < busy;
+    state = by_copies ? ", busy with copies" : ", busy";
   }
   auto const streams = !one               ? fmt::format("{} streams", work.size())
                        : work.size() == 1 ? std::string("one stream")

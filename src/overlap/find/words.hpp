@@ -44,7 +44,7 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 /// Returns what to change in addition if memory of a pool needed the driver.
 [[nodiscard]] std::string pool_advice();
 /// Returns what to change if the launches that take the time are those of graphs.
-[[nodiscard]] std::string graph_launch_advice();
+[[nodiscard]] std::string graph_launch_advice(Framework framework);
 /// Returns what else it may be if the host does something else most of the time.
 [[nodiscard]] std::string idle_advice();
 /// Returns what to record to explain what a recording does not tell; empty for nothing.

@@ -10,7 +10,8 @@ namespace msstream::overlap {
 namespace {
 
 // The begins of the files' names.
-constexpr std::string_view kCudaFiles[] = {"libcuda",
+constexpr std::string_view kCudaFiles[] = {"libcuda.so",
+                                           "libcudart",
                                            "libcupti",
                                            "libnv",
                                            "libToolsInjection",
@@ -34,13 +35,28 @@ constexpr std::string_view kLibraryFiles[] = {"libcublas",
                                               "libpython",
                                               "python3",
                                               "libmsstream"};
+// Parts of the paths of installed libraries.
+constexpr std::string_view kLibraryFolders[] = {
+    "/site-packages/", "/dist-packages/", "/usr/lib/", "/usr/local/lib/"};
 // The begins of symbols, which are in the program's own file if it links the archive.
-constexpr std::string_view kCudaSymbols[] = {"cuda", "__cuda", "libcudart_static"};
-constexpr std::string_view kLibrarySymbols[] = {"msstream::", "_PyEval", "_PyObject", "Py_"};
+constexpr std::string_view kCudaSymbols[] = {"__cuda", "__device_stub__", "libcudart_static"};
+constexpr std::string_view kLibrarySymbols[] = {
+    "std::", "__gnu_cxx::", "fmt::", "thrust::", "cub::", "_PyEval", "_PyObject", "Py_"};
 
 std::string_view file_of(std::string_view path) {
   auto const slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+/// Whether a symbol is one of the CUDA runtime, such as cudaMalloc.
+bool is_of_runtime(std::string_view symbol) {
+  return symbol.starts_with("cuda") && symbol.size() > 4 && symbol[4] >= 'A' && symbol[4] <= 'Z';
+}
+
+/// Whether a symbol is a function of msstream, maybe behind the type that it returns, and not one
+/// with arguments of msstream.
+bool is_of_msstream(std::string_view symbol) {
+  return symbol.substr(0, symbol.find_first_of("<(")).find("msstream::") != std::string_view::npos;
 }
 
 template <class Begins>
@@ -53,12 +69,16 @@ bool begins_with_any(std::string_view text, Begins const& begins) {
 
 CodeOwner owner_of(std::string_view symbol, std::string_view module) {
   auto const file = file_of(module);
-  if (begins_with_any(file, kCudaFiles) || begins_with_any(symbol, kCudaSymbols)) {
+  if (begins_with_any(file, kCudaFiles) || begins_with_any(symbol, kCudaSymbols) ||
+      is_of_runtime(symbol)) {
     return CodeOwner::cuda;
   }
-  return begins_with_any(file, kLibraryFiles) || begins_with_any(symbol, kLibrarySymbols)
-             ? CodeOwner::library
-             : CodeOwner::program;
+  bool const is_installed = std::ranges::any_of(kLibraryFolders, [&](std::string_view folder) {
+    return module.find(folder) != std::string_view::npos;
+  });
+  bool const is_library = is_installed || begins_with_any(file, kLibraryFiles) ||
+                          begins_with_any(symbol, kLibrarySymbols) || is_of_msstream(symbol);
+  return is_library ? CodeOwner::library : CodeOwner::program;
 }
 
 void CallChains::add(std::int64_t chain,

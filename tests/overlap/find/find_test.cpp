@@ -205,6 +205,17 @@ TEST(FindTest, the_verdict_of_a_busy_device_says_if_copies_take_the_time) {
   EXPECT_EQ(report.verdict, "one main stream of 2, busy with copies: 99% busy");
 }
 
+TEST(FindTest, copies_beside_kernels_are_not_what_a_device_is_busy_with) {
+  HandMade program(3);
+  for (int i = 0; i < 50; ++i) {
+    program.kernel(0, 3.0 * i, 10 + 101.0 * i, 110 + 101.0 * i);
+    program.copy(1, CopyDirection::h2d, 1 + 3.0 * i, 12 + 101.0 * i, 92 + 101.0 * i);
+    program.copy(2, CopyDirection::d2h, 2 + 3.0 * i, 12 + 101.0 * i, 92 + 101.0 * i);
+  }
+  auto const report = report_of(program);
+  EXPECT_EQ(report.verdict.find("busy with copies"), std::string::npos) << report.verdict;
+}
+
 /// Two streams in turn, each of which needs the other one's result: on a busy device no fault.
 TEST(FindTest, the_verdict_of_a_busy_device_names_no_chain_of_work) {
   HandMade program(2);

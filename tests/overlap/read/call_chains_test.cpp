@@ -17,11 +17,16 @@ TEST(CallChains, functions_of_the_program_are_told_from_those_of_libraries_and_o
   for (auto const& [owner, symbol, module] :
        {Case{CodeOwner::cuda, "cuLaunchKernel", "/lib/libcuda.so.1"},
         Case{CodeOwner::cuda, "cudaMalloc", "train"},  // linked into the program
+        Case{CodeOwner::cuda, "__device_stub__Z9my_kernelPfi(float*, int)", "train"},
         Case{CodeOwner::cuda, "start_thread", "/lib/x86_64-linux-gnu/libc.so.6"},
         Case{CodeOwner::cuda, "do_syscall_64", "[kernel.kallsyms]"},
         Case{CodeOwner::library, "at::add(at::Tensor)", "/opt/torch/lib/libtorch_cpu.so"},
         Case{CodeOwner::library, "_PyEval_EvalFrameDefault", "/usr/bin/python3.11"},
         Case{CodeOwner::library, "msstream::Stream::wait(msstream::Event)", "train"},
+        Case{CodeOwner::library, "std::_Function_handler<void (), msstream::Task>", "train"},
+        Case{CodeOwner::library, "ms_add", "/venv/lib/python3.12/site-packages/x/_C.so"},
+        Case{CodeOwner::program, "void step(msstream::Device<msstream::Cuda> const&)", "train"},
+        Case{CodeOwner::program, "cuda_forward()", "/home/user/libcuda_ops.so"},
         Case{CodeOwner::program, "main", "/home/user/train"},
         Case{CodeOwner::program, "Trainer::step()", "/home/user/libcurves.so"},
         Case{CodeOwner::program, "curve(float)", ""}}) {

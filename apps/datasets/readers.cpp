@@ -159,9 +159,9 @@ std::unique_ptr<data::Reader> open_data(std::filesystem::path const& path,
   bool const wants_parquet = options.format == DataFormat::criteo_parquet;
   bool const is_parquet_file =
       (wants_parquet || options.format == DataFormat::automatic) && is_parquet(*bytes);
-  require(is_parquet_file || !wants_parquet,
-          "{}: expected a Parquet file, which begins with PAR1",
-          name);
+  if (wants_parquet && !is_parquet_file) {
+    throw data::DataError(fmt::format("{}: expected a Parquet file, which begins with PAR1", name));
+  }
   if (is_parquet_file) {
     require(!options.never_married_task, "the never-married task needs census data, found Parquet");
     return open_parquet_clicks(path, options.lists);

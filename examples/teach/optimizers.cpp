@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an optimizer can be given: parameters and tables by name, a schedule, a clipped norm, groups
-// with numbers of their own, a rule for tables, micro-batches, averages, and tasks in alternation.
+// Shows all that an optimizer can be given: parameters and tables by name, a schedule, a clipped
+// norm, groups with numbers of their own, a rule for tables, micro-batches, averages, and tasks in
+// alternation.
 #include "teach.hpp"
 
 #include <msstream/msstream.hpp>

@@ -19,7 +19,7 @@ struct DeviceBatch {
   /// [batch * DlrmShape::ids()]: field by field [batch, hotness]; of a multi-hot model [capacity].
   ms::Tensor<std::int64_t, R> ids;
   ms::Tensor<float, R> labels;  ///< [batch, 1]
-  /// Of a multi-hot model: the offsets of the bags of all fields in `ids`, [fields * batch + 1].
+  /// The offsets of the bags of all fields in `ids`, [fields * batch + 1], of a multi-hot model.
   std::optional<ms::Tensor<std::int64_t, R>> offsets = {};
 };
 

@@ -238,7 +238,9 @@ training::TrainingData load_training_data(DlrmOptions const& options) {
                     kFields,
                     kNumbers));
   }
-  note_cut_lists(options.shape, data.most_keys);
+  if (!options.quiet) {
+    note_cut_lists(options.shape, data.most_keys);
+  }
   if (data.training_rows < options.batch) {
     throw UsageError(fmt::format(
         "{} rows to train on fill no batch; expected a --batch of at most as many, found {}",

@@ -62,6 +62,14 @@ TEST(Readers, never_married_needs_census_data) {
   EXPECT_THROW((void)load(path, {.never_married_task = true}), std::invalid_argument);
 }
 
+TEST(Readers, text_is_no_parquet_file) {
+  TemporaryFolder const folder;
+  auto const path = folder.write("x", criteo_row('\t'));
+  EXPECT_THAT(message_of<data::DataError>(
+                  [&] { (void)load(path, {.format = DataFormat::criteo_parquet}); }),
+              ::testing::HasSubstr("expected a Parquet file, which begins with PAR1"));
+}
+
 TEST(Readers, income_may_lack_its_full_stop_or_be_padded) {
   TemporaryFolder const folder;
   auto const path = folder.write("x", census_row("- 50000") + "\n" + census_row(" 50000+.  "));

@@ -57,6 +57,17 @@ TEST_P(TrainDlrmLists, are_cut_to_the_first_ids) {
   EXPECT_EQ(results_of(on("short.tsv", rows) + Words{"--multi-hot"}), cut);
 }
 
+TEST_P(TrainDlrmLists, that_are_cut_are_named) {
+  auto rows = click_rows(120, 1, 2);
+  rows[7].words[4] = {"a", "b", "c"};
+  auto arguments = on("whole.tsv", rows) + Words{"--multi-hot", "--max-hotness", "2"};
+  std::erase(arguments, "--quiet");
+  auto const ended = run(arguments);
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.err, ::testing::HasSubstr("field C5 has lists of up to 3 ids"));
+  EXPECT_THAT(ended.err, ::testing::Not(::testing::HasSubstr("field C6 ")));
+}
+
 TEST_P(TrainDlrmLists, go_on_from_a_saved_model_with_the_same_bits) {
   auto const lists = on("many.tsv", click_rows(120, 0, 3)) + Words{"--multi-hot"};
   auto const whole = report_of(lists + Words{"--steps", "10"});

@@ -20,7 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// What a field of ids holds.
+/// The content of a field of ids.
 enum class Ids : std::uint8_t { words, numbers };
 
 class TrainDlrmParquet : public StepProgramTest {

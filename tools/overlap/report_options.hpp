@@ -16,7 +16,7 @@ namespace msstream::overlap {
 /// The path that stands for the standard output.
 inline constexpr char const* kStdout = "-";
 
-/// What a report is asked for.
+/// The options of a report.
 struct ReportOptions {
   std::vector<std::string> files;
   bool compare = false;

@@ -13,7 +13,7 @@
 
 namespace msstream::overlap {
 
-/// What was read of one recording, and what explains it.
+/// The recordings that were read, with the report that explains each.
 struct Results {
   std::vector<Recording> recordings;
   std::vector<Report> reports;

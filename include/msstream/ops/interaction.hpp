@@ -12,14 +12,6 @@
 
 namespace msstream::ops {
 
-/// The gradients of dot_interaction() of vectors of half precision, each in its operand's shape and
-/// type. Null for an operand that WantedOperands does not select.
-template <HalfElement T, Runtime R = DefaultRuntime>
-struct HalfInteractionGradients {
-  std::optional<Tensor<T, R>> left;   ///< of the dense vectors
-  std::optional<Tensor<T, R>> right;  ///< of the embeddings
-};
-
 namespace detail {
 
 // The implementations of dot_interaction() and dot_interaction_gradient(), compiled once for all
@@ -99,22 +91,14 @@ template <HalfElement T, Runtime R>
 /// neither is wanted. On CUDA, an element of a vector that is infinite or NaN makes its own
 /// gradient NaN.
 template <HalfElement T, Runtime R>
-[[nodiscard]] HalfInteractionGradients<T, R> dot_interaction_gradient(
+[[nodiscard]] OperandGradients<R, T> dot_interaction_gradient(
     Tensor<T, R> const& dense,
     Tensor<T, R> const& embeddings,
     Tensor<T, R> const& output_gradient,
     WantedOperands wanted = {},
     std::source_location issued_at = std::source_location::current()) {
-  auto gradients = detail::dot_interaction_gradient(
-      dense.any(), embeddings.any(), output_gradient.any(), wanted, issued_at);
-  HalfInteractionGradients<T, R> typed;
-  if (gradients.left) {
-    typed.left.emplace(msstream::detail::OfKnownType(), *std::move(gradients.left));
-  }
-  if (gradients.right) {
-    typed.right.emplace(msstream::detail::OfKnownType(), *std::move(gradients.right));
-  }
-  return typed;
+  return detail::typed<R, T>(detail::dot_interaction_gradient(
+      dense.any(), embeddings.any(), output_gradient.any(), wanted, issued_at));
 }
 
 namespace detail {

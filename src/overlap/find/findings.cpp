@@ -45,7 +45,8 @@ Finding finding_of(
   finding.is_guess = sum.is_guess();
   finding.summary = summary(program, cause, sum, window) +
                     class_text(cause, sum, ledger.of(Cause::true_dependency).idle);
-  finding.advice = advice(cause, framework_of(program.recording()));
+  auto const framework = framework_of(program.recording());
+  finding.advice = advice(cause, framework);
   bool const grows_pool = std::ranges::any_of(
       sum.calls, [&](Index call) { return program.call(call).kind == CallKind::pool_memory; });
   if (cause == Cause::driver_allocation && grows_pool) {
@@ -54,7 +55,7 @@ Finding finding_of(
   auto const graphs = std::ranges::count_if(
       sum.calls, [&](Index call) { return program.call(call).kind == CallKind::graph_launch; });
   if (cause == Cause::launch_bound && 2 * static_cast<std::size_t>(graphs) > sum.calls.size()) {
-    finding.advice = graph_launch_advice(framework_of(program.recording()));
+    finding.advice = graph_launch_advice(framework);
   }
   if (cause == Cause::host_busy && 2 * sum.idle > window.length()) {
     finding.advice += idle_advice();

@@ -56,6 +56,16 @@ namespace detail {
                                       std::vector<AnyTensor> const& blocks,
                                       std::source_location issued_at);
 
+/// Returns the tensors without their types.
+template <RealElement T, Runtime R>
+[[nodiscard]] std::vector<AnyTensor> any_tensors(std::vector<Tensor<T, R>> const& tensors) {
+  std::vector<AnyTensor> untyped;
+  for (auto const& tensor : tensors) {
+    untyped.push_back(tensor.any());
+  }
+  return untyped;
+}
+
 [[nodiscard]] AnyTensor add_halves(AnyTape* tape,
                                    std::vector<AnyTensor> const& terms,
                                    std::source_location issued_at);
@@ -163,12 +173,9 @@ template <HalfElement T, Runtime R, TapeOf<R> Tape>
     Tape& tape,
     std::vector<Tensor<T, R>> const& blocks,
     std::source_location issued_at = std::source_location::current()) {
-  std::vector<detail::AnyTensor> untyped;
-  for (auto const& block : blocks) {
-    untyped.push_back(block.any());
-  }
-  return {msstream::detail::OfKnownType(),
-          detail::concat_halves(detail::tape_or_null(tape), untyped, issued_at)};
+  return {
+      msstream::detail::OfKnownType(),
+      detail::concat_halves(detail::tape_or_null(tape), detail::any_tensors(blocks), issued_at)};
 }
 
 /// Returns left + right of half precision, broadcast as in NumPy, computed in float32 and rounded
@@ -189,12 +196,8 @@ template <HalfElement T, Runtime R, TapeOf<R> Tape>
 [[nodiscard]] Tensor<T, R> add(Tape& tape,
                                std::vector<Tensor<T, R>> const& terms,
                                std::source_location issued_at = std::source_location::current()) {
-  std::vector<detail::AnyTensor> untyped;
-  for (auto const& term : terms) {
-    untyped.push_back(term.any());
-  }
   return {msstream::detail::OfKnownType(),
-          detail::add_halves(detail::tape_or_null(tape), untyped, issued_at)};
+          detail::add_halves(detail::tape_or_null(tape), detail::any_tensors(terms), issued_at)};
 }
 /// Returns left * right of half precision, broadcast as in NumPy, computed in float32 and rounded
 /// once, as are its gradients. One launch. Asynchronous; capture-safe. Throws
@@ -218,13 +221,11 @@ template <HalfElement T, Runtime R, TapeOf<R> Tape>
     std::vector<Tensor<T, R>> const& experts,
     std::vector<GateLogits<R>> const& gates,
     std::source_location issued_at = std::source_location::current()) {
-  std::vector<detail::AnyTensor> untyped;
-  for (auto const& expert : experts) {
-    untyped.push_back(expert.any());
-  }
   return {msstream::detail::OfKnownType(),
-          detail::mix_any_experts(
-              detail::tape_or_null(tape), untyped, detail::untyped(gates), issued_at)};
+          detail::mix_any_experts(detail::tape_or_null(tape),
+                                  detail::any_tensors(experts),
+                                  detail::untyped(gates),
+                                  issued_at)};
 }
 
 /// Applies a function to each element of a tensor of half precision, computed in float32: relu.

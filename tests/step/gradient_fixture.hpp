@@ -5,6 +5,7 @@
 
 #include <msstream/step/differentiable_ops.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -60,8 +61,10 @@ class GradientTest : public OpsTest<R> {
   static double loss(Doubles const& logits, Floats const& labels) {
     double sum = 0;
     for (std::size_t i = 0; i < logits.size(); ++i) {
-      double const p = 1 / (1 + std::exp(-logits[i]));
-      sum -= labels[i] * std::log(p) + (1 - labels[i]) * std::log(1 - p);
+      // The logarithm of 1 - sigmoid(x) has no correct digits at large x, where 1 - sigmoid(x) is
+      // the difference of nearly equal numbers. This form is accurate at any x.
+      double const x = logits[i];
+      sum += std::max(x, 0.0) - labels[i] * x + std::log1p(std::exp(-std::abs(x)));
     }
     return sum / static_cast<double>(logits.size());
   }

@@ -13,8 +13,15 @@ Runs the named parts, all of them unless some are named, and prints how long eac
 
   headers  each public header compiled alone
   tidy     clang-tidy over the library, the examples and the public headers
-  asan     every room and every example program with the address and undefined-behaviour sanitizers
-  tsan     every room and every example program with the thread sanitizer
+  seeds    all tests that draw random numbers, eight times, each time with other numbers
+  asan-streams  the rooms below the operations, with the address and undefined-behaviour sanitizers, on Checked
+  asan-ops      so also the operations and servers
+  asan-files    so also the readers of files, and the corpora of the fuzz targets
+  asan-step     so also training steps
+  tsan-streams  the rooms below the operations, with the thread sanitizer
+  tsan-step     so also training steps, files and servers
+  asan     every room and every example program with the address and undefined-behaviour sanitizers; half an hour
+  tsan     every room and every example program with the thread sanitizer; half an hour
   load     all tests of the host runtime three times, beside four busy processes
   consumer a user's project that has the sources in a subdirectory, built and run
   ways     the release archive, a moved prefix, pkg-config and the Debian packages, with a user's project
@@ -27,6 +34,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   stress   104,000 random programs, and a million operations on memory that is used again, four times as many as by day
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
   collectives  100,000 random programs of collectives on 2 to 8 ranks, which must report no failure; half an hour on two busy cores
+  census   the census learnt by several ranks, and with tables in parts
   parquet  tests of the reader of Parquet files and of train_dlrm on them, with the Arrow of PyPI's pyarrow
   mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
   page     the pages of msstream-overlap and of --dashboard in headless Chromium; left out without the package chromium
@@ -47,6 +55,38 @@ END
 headers() { "$root/scripts/check_headers.sh" --alone; }
 
 tidy() { "$root/scripts/check_tidy.sh"; }
+
+seeds() {
+  local room rooms
+  preset=host
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build all
+  mapfile -t rooms < <(grep -rlE 'Random|random|seed|OpsTest|GradientTest' "$root"/tests --include='*_test.cpp' |
+    sed "s#^$root/tests/##; s#/.*##" | sort -u)
+  for room in "${rooms[@]}"; do
+    [ ! -x "$root/build/host/tests/test_$room" ] ||
+      env -u MSSTREAM_TEST_SEED "$root/build/host/tests/test_$room" --gtest_repeat=8 --gtest_brief=1
+  done
+}
+
+# Runs the tests of some rooms as the preset has them: everyday PRESET ROOM….
+everyday() {
+  local rooms targets
+  preset=$1
+  shift
+  rooms=$(printf '|%s' "$@")
+  targets=("${@/#/test_}")
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- -D MSSTREAM_BUILD_TESTS=ON
+  build "${targets[@]/#test_fuzz/fuzzers}"
+  ctest --preset "$preset" --parallel "$(nproc)" --label-regex "^(${rooms:1})\$"
+}
+
+asan-streams() { everyday asan base order trace runtime stream memory tensor interop comm capture; }
+asan-ops() { everyday asan kernels ops faulty serve; }
+asan-files() { everyday asan data checkpoint overlap fuzz; }
+asan-step() { everyday asan step; }
+tsan-streams() { everyday tsan runtime stream memory comm capture; }
+tsan-step() { everyday tsan kernels step data checkpoint serve; }
 
 everything() {
   preset=$1
@@ -150,10 +190,9 @@ python() {
 stress() {
   preset=host
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
-  build test_trust test_memory test_train_ple
+  build test_trust test_memory
   MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_trust" --gtest_filter='*/RandomPrograms.*' --gtest_brief=1
   MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_memory" --gtest_filter='TaggedStress.*' --gtest_brief=1
-  MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_train_ple" --gtest_filter='*InParts*census*' --gtest_brief=1
 }
 
 captures() {
@@ -169,6 +208,16 @@ collectives() {
   build test_comm
   MSSTREAM_TEST_COLLECTIVE_PROGRAMS=100000 "$root/build/host/tests/test_comm" \
     --gtest_filter='RandomCollectives/host.give_every_rank_what_it_must_get' --gtest_brief=1
+}
+
+census() {
+  local program
+  preset=host
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build test_train_wdl test_train_ple
+  for program in train_wdl train_ple; do
+    MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_$program" --gtest_filter='*learn_the_census*' --gtest_brief=1
+  done
 }
 
 parquet() {
@@ -287,8 +336,8 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy asan tsan load consumer ways ways-wheel ways-conan core fuzz sklearn python stress captures
-  collectives parquet mpi page gdb site hta cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
+parts=(headers tidy seeds asan-streams asan-ops asan-files asan-step tsan-streams tsan-step asan tsan load consumer ways ways-wheel
+  ways-conan core fuzz sklearn python stress captures collectives census parquet mpi page gdb site hta cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in

@@ -44,10 +44,11 @@ struct Layer {
     }
   }
 
-  [[nodiscard]] Tensor<float, R> operator()(
-      GradientTape<R>& tape,
-      Tensor<float, R> const& input,
-      ops::Activation activation = ops::Activation::none) const {
+  /// Returns the output, of the input's type.
+  template <RealElement T>
+  [[nodiscard]] Tensor<T, R> operator()(GradientTape<R>& tape,
+                                        Tensor<T, R> const& input,
+                                        ops::Activation activation = ops::Activation::none) const {
     return ops::dense(tape, input, weight, bias, activation);
   }
 

@@ -68,6 +68,9 @@ nlohmann::ordered_json report_of(StepOptions const& options, StepMeasurements co
                               {"one_group", predicted->one_group_ms},
                               {"recorded", predicted->recorded_ms}};
   }
+  if (measured.loss_scale) {
+    report["loss_scale"] = *measured.loss_scale;
+  }
   if (measured.captured) {
     report["waits_in_graph"] = measured.waits_in_graph;
   }
@@ -105,6 +108,9 @@ std::string summary_of(nlohmann::ordered_json const& report) {
       count_of(waits.at("needed")),
       count_of(waits.at("issued")),
       report::grouped(report.at("peak_bytes").get<std::int64_t>() >> 20U));
+  if (auto const found = report.find("loss_scale"); found != report.end()) {
+    lines += fmt::format("loss scale {} at the end\n", found->get<float>());
+  }
   if (auto const found = report.find("predicted_ms"); found != report.end()) {
     lines += fmt::format("groups by a trace: predicted {} ms, on one group {} ms\n",
                          in_ms(found->at("chosen")),

@@ -41,7 +41,8 @@ struct StepMeasurements {
   std::uint64_t operations = 0;
   WaitCounts waits = {};
   MemoryStatistics memory = {};
-  std::uint64_t waits_in_graph = 0;  ///< waits between streams in a captured step
+  std::optional<float> loss_scale = {};  ///< of the next step, if the loss is scaled
+  std::uint64_t waits_in_graph = 0;      ///< waits between streams in a captured step
   std::optional<PredictedStep> predicted = {};
   std::optional<TriedGroups> tried = {};
   std::optional<TracedStep> traced = {};

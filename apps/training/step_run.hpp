@@ -131,6 +131,9 @@ class StepRun {
     measured_.operations = device.operation_count();
     measured_.waits = device.wait_counts();
     measured_.memory = device.memory_statistics();
+    if (auto const& scale = training_.loss_scale()) {
+      measured_.loss_scale = scale->value();
+    }
     return report_of(options_, measured_);
   }
 

@@ -107,6 +107,10 @@ class StepTraining {
   [[nodiscard]] Device<R> const& device() const noexcept { return device_; }
   [[nodiscard]] StreamPool<R>& pool() noexcept { return pool_; }
   [[nodiscard]] GradientTape<R>& tape() noexcept { return tape_; }
+  /// Returns the scale of the loss, if the setting has one.
+  [[nodiscard]] std::optional<LossScale<R>> const& loss_scale() const noexcept {
+    return loss_scale_;
+  }
   [[nodiscard]] Model const& model() const noexcept { return built_.first; }
   [[nodiscard]] Optimizer<R> const& optimizer() const noexcept { return optimizer_; }
   [[nodiscard]] Inputs const& inputs() const noexcept { return built_.second; }

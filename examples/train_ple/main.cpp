@@ -2,6 +2,7 @@
 #include "cli/report.hpp"
 #include "ple_options.hpp"
 #include "ple_tables.hpp"
+#include "training/precision_option.hpp"
 #include "training/step_report.hpp"
 
 #include <fmt/core.h>
@@ -35,12 +36,13 @@ void run(cli::Arguments const& arguments) {
   training::require_equal_options(options, describe(options));
   auto data = load_training_data(options);
   if (!options.quiet) {
-    std::cerr << fmt::format("{}: {} rows to train, {} to test; {} fields, {} tasks; {}{}\n",
+    std::cerr << fmt::format("{}: {} rows to train, {} to test; {} fields, {} tasks; {}; {}{}\n",
                              data.origin,
                              data.training_rows,
                              data.held_out.rows(),
                              data.columns.fields(),
                              data.columns.tasks(),
+                             training::name_of(options.shape.precision),
                              training::placement_text(options),
                              training::ranks_text(options));
   }

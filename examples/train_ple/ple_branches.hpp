@@ -87,6 +87,16 @@ class PleBranches {
                                              ms::StreamPool<R>& pool,
                                              DeviceBatch<R> const& batch,
                                              Finish const& finish) const {
+    return ms::with_precision(shape_.precision, [&](auto type) {
+      return of_tasks_in<typename decltype(type)::type>(tape, pool, batch, finish);
+    });
+  }
+  /// Runs the model with products of type T.
+  template <ms::RealElement T, class Finish>
+  std::vector<ms::Tensor<float, R>> of_tasks_in(ms::GradientTape<R>& tape,
+                                                ms::StreamPool<R>& pool,
+                                                DeviceBatch<R> const& batch,
+                                                Finish const& finish) const {
     int branches = 0;
     // Runs `work` as a branch on the next stream group.
     auto const branch = [&](std::string const& name, auto&& work) {
@@ -110,8 +120,8 @@ class PleBranches {
       }));
     }
     other_columns_.append(tape, batch.continuous, columns);
-    std::vector<ms::Tensor<float, R>> inputs(static_cast<std::size_t>(shape_.owners()),
-                                             ms::ops::concat(tape, columns));
+    std::vector<ms::Tensor<T, R>> inputs(static_cast<std::size_t>(shape_.owners()),
+                                         ms::ops::cast<T>(tape, ms::ops::concat(tape, columns)));
     for (int level = 0; level < shape_.levels; ++level) {
       inputs = extract(tape, branch, level, inputs);
     }
@@ -120,7 +130,7 @@ class PleBranches {
       auto const i = static_cast<std::size_t>(task);
       finished.push_back(branch(tower_name(task), [&] {
         auto const hidden = tower_hidden_[i](tape, inputs[i], ms::ops::Activation::relu);
-        return finish(task, tower_outputs_[i](tape, hidden));
+        return finish(task, ms::ops::cast<float>(tape, tower_outputs_[i](tape, hidden)));
       }));
     }
     return finished;
@@ -128,13 +138,13 @@ class PleBranches {
 
   /// Computes one level of experts and gates from one input for each owner of experts (a task, or
   /// all tasks together). Returns the outputs of the gates.
-  template <class Branch>
-  std::vector<ms::Tensor<float, R>> extract(ms::GradientTape<R>& tape,
-                                            Branch const& branch,
-                                            int level,
-                                            std::vector<ms::Tensor<float, R>> const& inputs) const {
+  template <ms::RealElement T, class Branch>
+  std::vector<ms::Tensor<T, R>> extract(ms::GradientTape<R>& tape,
+                                        Branch const& branch,
+                                        int level,
+                                        std::vector<ms::Tensor<T, R>> const& inputs) const {
     auto const& built = levels_[static_cast<std::size_t>(level)];
-    std::vector<ms::Tensor<float, R>> experts;
+    std::vector<ms::Tensor<T, R>> experts;
     for (int owner = 0; owner < shape_.owners(); ++owner) {
       for (int k = 0; k < shape_.experts; ++k) {
         auto const i = experts.size();
@@ -147,9 +157,9 @@ class PleBranches {
     }
     auto const of_owner = [&](std::size_t owner) {
       auto const first = experts.begin() + static_cast<std::ptrdiff_t>(owner) * shape_.experts;
-      return std::vector<ms::Tensor<float, R>>(first, first + shape_.experts);
+      return std::vector<ms::Tensor<T, R>>(first, first + shape_.experts);
     };
-    std::vector<ms::Tensor<float, R>> mixed;
+    std::vector<ms::Tensor<T, R>> mixed;
     for (std::size_t owner = 0; owner < built.gates.size(); ++owner) {
       mixed.push_back(branch(gate_name(level, static_cast<int>(owner)), [&] {
         auto const shared = static_cast<std::size_t>(shape_.tasks);
@@ -162,8 +172,9 @@ class PleBranches {
         for (std::size_t k = 0; k < among.size(); ++k) {
           all.push_back(static_cast<int>(k));
         }
+        auto const logits = ms::ops::cast<float>(tape, built.gates[owner](tape, inputs[owner]));
         auto const output =
-            ms::ops::mix_experts(tape, among, built.gates[owner](tape, inputs[owner]), {all});
+            ms::ops::mix_experts(tape, among, std::vector<ms::ops::GateLogits<R>>{{logits, {all}}});
         return output.reshaped({output.shape()[1], output.shape()[2]});
       }));
     }

@@ -122,15 +122,12 @@ class PleGrouped {
                                                     ms::StreamPool<R>& pool,
                                                     DeviceBatch<R> const& batch,
                                                     Change const& change = {}) const {
-    std::vector columns{look_up(tape, pool, batch)};
-    other_columns_.append(tape, batch.continuous, columns);
-    auto input = ms::ops::concat(tape, columns);
-    for (int level = 0; level < shape_.levels; ++level) {
-      ms::NameScope const named(fmt::format("level{}", level));
-      input = extract(tape, pool, level, input);
-    }
-    ms::NameScope const named("towers");
-    return towers_[1](tape, towers_[0](tape, change(input), ms::ops::Activation::relu));
+    return ms::with_precision(shape_.precision, [&](auto type) {
+      auto const input = inputs_of_towers<typename decltype(type)::type>(tape, pool, batch);
+      ms::NameScope const named("towers");
+      auto const hidden = towers_[0](tape, change(input), ms::ops::Activation::relu);
+      return ms::ops::cast<float>(tape, towers_[1](tape, hidden));
+    });
   }
 
   [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
@@ -181,17 +178,34 @@ class PleGrouped {
         tape, *tables_, ms::ops::hash_to_tables(*tables_, batch.keys), ms::ops::Pooling::mean);
   }
 
+  /// Computes the levels with products of type T, and returns the outputs of the last level's
+  /// gates, [tasks, batch, outputs].
+  template <ms::RealElement T>
+  ms::Tensor<T, R> inputs_of_towers(ms::GradientTape<R>& tape,
+                                    ms::StreamPool<R>& pool,
+                                    DeviceBatch<R> const& batch) const {
+    std::vector columns{look_up(tape, pool, batch)};
+    other_columns_.append(tape, batch.continuous, columns);
+    auto input = ms::ops::cast<T>(tape, ms::ops::concat(tape, columns));
+    for (int level = 0; level < shape_.levels; ++level) {
+      ms::NameScope const named(fmt::format("level{}", level));
+      input = extract(tape, pool, level, input);
+    }
+    return input;
+  }
+
   /// Computes one level of experts and gates, and returns the outputs of the gates, [gates, batch,
   /// outputs]. `input` is one for all owners of experts, [batch, inputs], or one for each, [owners,
   /// batch, inputs].
-  ms::Tensor<float, R> extract(ms::GradientTape<R>& tape,
-                               ms::StreamPool<R>& pool,
-                               int level,
-                               ms::Tensor<float, R> const& input) const {
+  template <ms::RealElement T>
+  ms::Tensor<T, R> extract(ms::GradientTape<R>& tape,
+                           ms::StreamPool<R>& pool,
+                           int level,
+                           ms::Tensor<T, R> const& input) const {
     auto const& built = levels_[static_cast<std::size_t>(level)];
     auto const relu = ms::ops::Activation::relu;
     bool const stacked = input.shape().rank() == 3;
-    std::vector<ms::Tensor<float, R>> experts;
+    std::vector<ms::Tensor<T, R>> experts;
     for (std::size_t share = 0; share < built.hidden.size(); ++share) {
       ms::StreamScope<R> const scope(pool[static_cast<int>(share) % pool.groups()],
                                      {.include_grad = true});
@@ -220,9 +234,12 @@ class PleGrouped {
       auto const of = [&](int first, int end) {
         return stacked ? ms::ops::rows(tape, input, first, end) : input;
       };
-      gates.push_back({built.gates[0](tape, of(0, tasks)), of_tasks});
+      auto const logits = [&](std::size_t gate, auto const& of_gate) {
+        return ms::ops::cast<float>(tape, built.gates[gate](tape, of_gate));
+      };
+      gates.push_back({logits(0, of(0, tasks)), of_tasks});
       if (!shape_.is_last(level)) {
-        gates.push_back({built.gates[1](tape, of(tasks, shape_.owners())), {all}});
+        gates.push_back({logits(1, of(tasks, shape_.owners())), {all}});
       }
     }
     return ms::ops::mix_experts(tape, experts, gates);

@@ -3,6 +3,7 @@
 
 #include "datasets/generated.hpp"
 #include "datasets/readers.hpp"
+#include "training/precision_option.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -32,6 +33,7 @@ void check(PleOptions& options) {
   training::check(options, {{"--data", options.data}, {"--plan", options.plan}});
   training::check_ranks(options, options.batch);
   training::check_with_ranks(options, options);
+  training::check_precision(options.shape.precision, options);
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
@@ -52,6 +54,8 @@ void add_model_options(cli::Options& options, PleOptions& chosen) {
                      chosen.form,
                      {{"branches", PleForm::branches}, {"grouped", PleForm::grouped}},
                      "each operation a branch, or few large operations");
+  training::add_precision_option(
+      options, chosen.shape.precision, "of the products of experts, gates and towers");
   options.add<std::int64_t>(
       "--buckets", chosen.buckets, "rows of each table; 0 chooses by the data", {0, 1'000'000'000});
   options.add<std::int64_t>(
@@ -88,6 +92,7 @@ PleOptions parse_options(cli::Arguments const& arguments) {
         "the second step is captured and replayed"},
        {"train_ple --stream-groups 7 --capture --assignment auto --save-assignment groups.txt",
         "groups chosen by a trace of a step; the file can be changed and given to --assignment"},
+       {"train_ple --precision bf16 --form grouped", "experts, gates and towers in bfloat16"},
        {"train_ple --ranks 4", "4 ranks, each with a quarter of the rows of each batch"},
        {"train_ple --ranks 4 --parallel sharded --lookahead ids --form grouped",
         "each rank has a part of the tables; the ids of the next batch are sent early"},
@@ -116,6 +121,9 @@ PleOptions parse_options(cli::Arguments const& arguments) {
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.parse(arguments, std::cerr);
   check(chosen);
+  if (chosen.shape.precision == ms::Precision::fp16) {
+    chosen.loss_scale.emplace();
+  }
   training::open_dashboard(
       chosen,
       {.program = "train_ple",
@@ -137,6 +145,7 @@ nlohmann::ordered_json describe(PleOptions const& options) {
       {"epochs", options.epochs},
       {"reader_threads", options.reader_threads},
       {"form", options.form == PleForm::grouped ? "grouped" : "branches"},
+      {"precision", training::name_of(options.shape.precision)},
       {"buckets", options.buckets},
       {"embedding_dim", options.shape.embedding_dim},
       {"levels", options.shape.levels},

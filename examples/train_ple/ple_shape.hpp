@@ -5,6 +5,7 @@
 #include "training/layer.hpp"
 
 #include <msstream/msstream.hpp>
+#include <msstream/ops/precision.hpp>
 
 #include <fmt/core.h>
 
@@ -36,6 +37,9 @@ struct PleShape {
   std::int64_t expert_hidden = 256;
   std::int64_t expert_outputs = 128;
   std::int64_t tower_hidden = 64;
+  /// Of the products of experts, gates and towers, and of what is between them. Lookups, the
+  /// softmax of gates, logits and losses are float32.
+  ms::Precision precision = ms::Precision::fp32;
   std::uint64_t seed = 1;
 
   /// Returns the number of owners of experts: one per task, and a last one for the experts that the

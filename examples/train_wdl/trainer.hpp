@@ -109,7 +109,7 @@ class Trainer {
     }
     auto const waits = device_.wait_counts();
     auto const memory = device_.memory_statistics();
-    return {
+    nlohmann::ordered_json report = {
         {"options", describe(options_)},
         {"first_step", first_step_},
         {"losses", losses_},
@@ -118,6 +118,10 @@ class Trainer {
         {"waits", {{"needed", waits.needed}, {"issued", waits.issued}, {"elided", waits.elided}}},
         {"peak_bytes", memory.peak_live_bytes},
         {"reserved_bytes", memory.peak_reserved_bytes}};
+    if (loss_scale_) {
+      report["loss_scale"] = loss_scale_->value();
+    }
+    return report;
   }
 
  private:

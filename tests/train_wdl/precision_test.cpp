@@ -41,7 +41,9 @@ TEST_P(TrainWdlPrecision, losses_of_each_have_the_same_bits_however_a_step_is_is
 TEST_P(TrainWdlPrecision, losses_of_half_precision_are_near_those_of_float32_and_differ) {
   auto const exact = report_of(small())["losses"];
   for (std::string const precision : {"bf16", "fp16"}) {
-    auto const losses = report_of(small() + Words{"--precision", precision})["losses"];
+    auto const report = report_of(small() + Words{"--precision", precision});
+    EXPECT_EQ(report.contains("loss_scale"), precision == "fp16");
+    auto const& losses = report["losses"];
     ASSERT_EQ(losses.size(), exact.size());
     EXPECT_NE(losses, exact) << "the layers were not computed in half precision";
     for (std::size_t i = 0; i < losses.size(); ++i) {

@@ -6,11 +6,49 @@
 #include <msstream/base/detail/require.hpp>
 #include <msstream/ops/optimizer.hpp>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <iostream>
+#include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace msstream::training {
+
+namespace {
+
+/// Returns what the state of the optimizer takes.
+[[nodiscard]] PlanTablesOptions sizes_of(ops::OptimizerKind kind) {
+  if (kind == ops::OptimizerKind::rowwise_adagrad) {
+    return {.state_bytes_per_row = 4};
+  }
+  return {.state_bytes_per_element = 4 * ops::states_of(kind)};
+}
+
+/// Chooses a plan. For a rule with one number a row, no table is divided by columns: each part
+/// would have numbers of its own, and train by another rule than the whole table.
+[[nodiscard]] TablePlan chosen_plan(std::vector<TableSpec> const& specs,
+                                    int ranks,
+                                    PlanTablesOptions how) {
+  auto plan = plan_tables(specs, ranks, how);
+  if (how.state_bytes_per_row == 0) {
+    return plan;
+  }
+  for (std::size_t t = 0; t < specs.size(); ++t) {
+    if (plan.tables[t].sharding != Sharding::column_wise) {
+      continue;
+    }
+    std::vector<int> all(
+        static_cast<std::size_t>(std::min<std::int64_t>(specs[t].rows, plan.ranks)));
+    std::iota(all.begin(), all.end(), 0);
+    how.fixed.push_back({specs[t].name, Sharding::row_wise, std::move(all)});
+  }
+  return plan_tables(specs, ranks, how);
+}
+
+}  // namespace
 
 std::optional<TableParts> table_parts(std::vector<TableSpec> specs,
                                       RankOptions const& chosen,
@@ -19,7 +57,7 @@ std::optional<TableParts> table_parts(std::vector<TableSpec> specs,
   if (chosen.parallel != Parallel::sharded) {
     return std::nullopt;
   }
-  PlanTablesOptions const how{.state_bytes_per_element = 4 * ops::states_of(update.optimizer)};
+  auto const how = sizes_of(update.optimizer);
   bool const is_first = chosen.process.rank() == 0;
   TablePlan plan;
   if (!chosen.plan.empty() && std::filesystem::exists(chosen.plan)) {
@@ -35,7 +73,7 @@ std::optional<TableParts> table_parts(std::vector<TableSpec> specs,
       throw std::invalid_argument(chosen.plan + ": " + error.what());
     }
   } else {
-    plan = plan_tables(specs, chosen.ranks, how);
+    plan = chosen_plan(specs, chosen.ranks, how);
     if (!chosen.plan.empty() && is_first) {
       cli::attempt_output("--plan", [&] { save_plan(chosen.plan, plan); });
     }

@@ -27,8 +27,21 @@ namespace {
   return {.state_bytes_per_element = 4 * ops::states_of(kind)};
 }
 
-/// Chooses a plan. For a rule with one number a row, no table is divided by columns: each part
-/// would have numbers of its own, and train by another rule than the whole table.
+/// Throws std::invalid_argument if the rule has one number a row, and a table is divided by
+/// columns: each part would have numbers of its own. So it would not learn what the whole table
+/// learns, and a checkpoint would fit no other number of ranks.
+void require_whole_rows(TablePlan const& plan, ops::OptimizerKind kind) {
+  for (auto const& at : plan.tables) {
+    require(kind != ops::OptimizerKind::rowwise_adagrad || at.sharding != Sharding::column_wise ||
+                at.ranks.size() == 1,
+            "table '{}': column_wise, with one number a row by the update rule {}; expected "
+            "row_wise, table_wise or replicated, or --optimizer adam, adagrad or sgd",
+            at.table,
+            ops::name_of(kind));
+  }
+}
+
+/// Chooses a plan, which require_whole_rows() accepts.
 [[nodiscard]] TablePlan chosen_plan(std::vector<TableSpec> const& specs,
                                     int ranks,
                                     PlanTablesOptions how) {
@@ -69,6 +82,7 @@ std::optional<TableParts> table_parts(std::vector<TableSpec> specs,
             chosen.ranks);
     try {
       require_plan(specs, plan);
+      require_whole_rows(plan, update.optimizer);
     } catch (std::invalid_argument const& error) {
       throw std::invalid_argument(chosen.plan + ": " + error.what());
     }

@@ -49,7 +49,10 @@ void run(cli::Arguments const& arguments) {
                              training::ranks_text(options));
   }
   auto const parts =
-      training::table_parts(table_specs(options.shape, data), options, options, options.quiet);
+      training::table_parts(table_specs(options.shape, most_ids_of_fields(options.shape, data)),
+                            options,
+                            options,
+                            options.quiet);
   auto const report = training::on_ranks(options, [&](ms::comm::World const& world) {
     return train(options.of_rank(world.rank()), data, world, parts);
   });

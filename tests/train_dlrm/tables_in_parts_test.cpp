@@ -4,6 +4,8 @@
 #include "training/step_program.hpp"
 #include "training/table_plans.hpp"
 
+#include <msstream/checkpoint/safetensors.hpp>
+
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -72,6 +74,13 @@ class TrainDlrmTablesInParts : public StepProgramTest {
       }
     }
   }
+  [[nodiscard]] static std::vector<std::byte> bytes_of(checkpoint::SafetensorsFile const& file,
+                                                       std::string const& name) {
+    auto const& tensor = file.tensor(name);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes));
+    file.read(tensor, 0, bytes);
+    return bytes;
+  }
   /// Expects each way of looking ahead and of issuing a step to have the bits of none.
   void expect_bits_of_no_lookahead(Words const& parts) {
     auto const expected = results_of(parts);
@@ -111,6 +120,25 @@ TEST_F(TrainDlrmTablesInParts, learn_what_whole_tables_learn_in_half_precision) 
       auto const found = results_of(in_parts(model, 2));
       expect_equal_learning(found, whole, "2 ranks", 5e-3);
       EXPECT_EQ(results_of(in_parts(model, 2) + Words{"--lookahead", "rows", "--capture"}), found);
+    }
+  }
+}
+
+TEST_F(TrainDlrmTablesInParts, of_one_rank_are_saved_as_whole_tables_are) {
+  for (std::string const precision : {"fp32", "fp16"}) {
+    auto const model = small() + Words{"--precision", precision, "--save"};
+    // By the chosen plan, since the order of the tables is that of a sum: the norm of all
+    // gradients, which the state of a step with a loss scale has.
+    auto const parts = small() + Words{"--precision", precision, "--parallel", "sharded", "--save"};
+    EXPECT_EQ(run_program(MSSTREAM_TRAIN_DLRM, model + Words{path("whole")}).status, 0);
+    EXPECT_EQ(run_program(MSSTREAM_TRAIN_DLRM, parts + Words{path("parts")}).status, 0);
+    checkpoint::SafetensorsFile const whole(path("whole"));
+    checkpoint::SafetensorsFile const found(path("parts"));
+    EXPECT_EQ(found.metadata(), whole.metadata());
+    ASSERT_EQ(found.tensors().size(), whole.tensors().size());
+    for (auto const& [name, tensor] : whole.tensors()) {
+      EXPECT_EQ(found.tensor(name).shape, tensor.shape) << name;
+      EXPECT_TRUE(bytes_of(found, name) == bytes_of(whole, name)) << precision << name;
     }
   }
 }

@@ -9,7 +9,6 @@
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/stream/stream_scope.hpp>
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -34,15 +33,16 @@ class LookupsInParts {
   /// Returns whether the ids of the next step have been sent.
   [[nodiscard]] bool is_ahead() const noexcept { return sent_->is_ahead; }
 
-  /// Returns the pooled rows of the samples of a batch, [samples, width]. `bags_of(keys)` returns
-  /// the bags of all tables. With `next_keys`, those of the next step, looks ahead: their bags are
-  /// made on the last group of the pool. Without gradients, as in a test, the step is no training
-  /// step, and leaves alone what was sent. All ranks call it, also one without samples.
-  template <class BagsOf>
+  /// Returns the pooled rows of the samples of a batch, [samples, width]. `keys` are one tensor, or
+  /// whatever else a program has of a batch: `bags_of(keys)` returns the bags of all tables. With
+  /// `next_keys`, those of the next step, looks ahead: their bags are made on the last group of the
+  /// pool. Without gradients, as in a test, the step is no training step, and leaves alone what was
+  /// sent. All ranks call it, also one without samples.
+  template <class Keys, class BagsOf>
   [[nodiscard]] Tensor<float, R> lookup(GradientTape<R>& tape,
                                         StreamPool<R>& pool,
-                                        Tensor<std::int64_t, R> const& keys,
-                                        std::optional<Tensor<std::int64_t, R>> const& next_keys,
+                                        Keys const& keys,
+                                        std::optional<Keys> const& next_keys,
                                         BagsOf const& bags_of) const {
     if (tape.is_recording()) {
       sent_->next.reset();  // that of a step that has thrown

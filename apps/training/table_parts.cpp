@@ -6,11 +6,62 @@
 #include <msstream/base/detail/require.hpp>
 #include <msstream/ops/optimizer.hpp>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <iostream>
+#include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace msstream::training {
+
+namespace {
+
+/// Returns what the state of the optimizer takes.
+[[nodiscard]] PlanTablesOptions sizes_of(ops::OptimizerKind kind) {
+  if (kind == ops::OptimizerKind::rowwise_adagrad) {
+    return {.state_bytes_per_row = 4};
+  }
+  return {.state_bytes_per_element = 4 * ops::states_of(kind)};
+}
+
+/// Throws std::invalid_argument if the rule has one number a row, and a table is divided by
+/// columns: each part would have numbers of its own. So it would not learn what the whole table
+/// learns, and a checkpoint would fit no other number of ranks.
+void require_whole_rows(TablePlan const& plan, ops::OptimizerKind kind) {
+  for (auto const& at : plan.tables) {
+    require(kind != ops::OptimizerKind::rowwise_adagrad || at.sharding != Sharding::column_wise ||
+                at.ranks.size() == 1,
+            "table '{}': column_wise, with one number a row by the update rule {}; expected "
+            "row_wise, table_wise or replicated, or --optimizer adam, adagrad or sgd",
+            at.table,
+            ops::name_of(kind));
+  }
+}
+
+/// Chooses a plan, which require_whole_rows() accepts.
+[[nodiscard]] TablePlan chosen_plan(std::vector<TableSpec> const& specs,
+                                    int ranks,
+                                    PlanTablesOptions how) {
+  auto plan = plan_tables(specs, ranks, how);
+  if (how.state_bytes_per_row == 0) {
+    return plan;
+  }
+  for (std::size_t t = 0; t < specs.size(); ++t) {
+    if (plan.tables[t].sharding != Sharding::column_wise) {
+      continue;
+    }
+    std::vector<int> all(
+        static_cast<std::size_t>(std::min<std::int64_t>(specs[t].rows, plan.ranks)));
+    std::iota(all.begin(), all.end(), 0);
+    how.fixed.push_back({specs[t].name, Sharding::row_wise, std::move(all)});
+  }
+  return plan_tables(specs, ranks, how);
+}
+
+}  // namespace
 
 std::optional<TableParts> table_parts(std::vector<TableSpec> specs,
                                       RankOptions const& chosen,
@@ -19,7 +70,7 @@ std::optional<TableParts> table_parts(std::vector<TableSpec> specs,
   if (chosen.parallel != Parallel::sharded) {
     return std::nullopt;
   }
-  PlanTablesOptions const how{.state_bytes_per_element = 4 * ops::states_of(update.optimizer)};
+  auto const how = sizes_of(update.optimizer);
   bool const is_first = chosen.process.rank() == 0;
   TablePlan plan;
   if (!chosen.plan.empty() && std::filesystem::exists(chosen.plan)) {
@@ -31,11 +82,12 @@ std::optional<TableParts> table_parts(std::vector<TableSpec> specs,
             chosen.ranks);
     try {
       require_plan(specs, plan);
+      require_whole_rows(plan, update.optimizer);
     } catch (std::invalid_argument const& error) {
       throw std::invalid_argument(chosen.plan + ": " + error.what());
     }
   } else {
-    plan = plan_tables(specs, chosen.ranks, how);
+    plan = chosen_plan(specs, chosen.ranks, how);
     if (!chosen.plan.empty() && is_first) {
       cli::attempt_output("--plan", [&] { save_plan(chosen.plan, plan); });
     }

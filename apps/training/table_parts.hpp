@@ -25,7 +25,8 @@ struct TableParts {
 /// Returns where the tables are, if the options ask for tables in parts: the plan in the file of
 /// --plan, or a plan that is chosen, and saved by rank 0 if --plan names a file that does not
 /// exist. Rank 0 prints it unless `quiet`. Throws std::invalid_argument, with the file, for a file
-/// that is no plan for these tables.
+/// that is no plan for these tables, or divides tables by columns where the update rule has one
+/// number a row. Chosen plans do not.
 [[nodiscard]] std::optional<TableParts> table_parts(std::vector<TableSpec> specs,
                                                     RankOptions const& chosen,
                                                     UpdateOptions const& update,

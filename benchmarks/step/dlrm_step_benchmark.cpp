@@ -45,7 +45,7 @@ train_dlrm::DeviceBatch<R> random_batch(ms::Device<R> const& device,
   std::ranges::generate(labels, [&] { return static_cast<float>(random() & 1U); });
   auto const ids_count = static_cast<std::int64_t>(ids.size());
   return {ms::to_device<float, R>(device, numbers, {batch, train_dlrm::kNumbers}),
-          ms::to_device<std::int64_t, R>(device, ids, {ids_count}),
+          {ms::to_device<std::int64_t, R>(device, ids, {ids_count})},
           ms::to_device<float, R>(device, labels, {batch, 1})};
 }
 

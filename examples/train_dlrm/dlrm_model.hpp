@@ -2,25 +2,35 @@
 #pragma once
 
 #include "dlrm_shape.hpp"
+#include "training/lookups_in_parts.hpp"
 
 #include <msstream/msstream.hpp>
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace train_dlrm {
+
+/// The ids of a batch in all fields, on the device.
+template <ms::Runtime R>
+struct FieldIds {
+  /// [batch * DlrmShape::ids()]: field by field [batch, hotness]; of a multi-hot model [capacity].
+  ms::Tensor<std::int64_t, R> ids;
+  /// The offsets of the bags of all fields in `ids`, [fields * batch + 1], of a multi-hot model.
+  std::optional<ms::Tensor<std::int64_t, R>> offsets = {};
+};
 
 /// A batch on the device.
 template <ms::Runtime R>
 struct DeviceBatch {
   ms::Tensor<float, R> numbers;  ///< [batch, 13]
-  /// [batch * DlrmShape::ids()]: field by field [batch, hotness]; of a multi-hot model [capacity].
-  ms::Tensor<std::int64_t, R> ids;
+  FieldIds<R> fields;
   ms::Tensor<float, R> labels;  ///< [batch, 1]
-  /// The offsets of the bags of all fields in `ids`, [fields * batch + 1], of a multi-hot model.
-  std::optional<ms::Tensor<std::int64_t, R>> offsets = {};
+  /// The ids of the next batch, if its lookups are sent ahead.
+  std::optional<FieldIds<R>> next_fields = {};
 };
 
 /// A deep learning recommendation model: dense layers on the numbers, pooled rows of a table for
@@ -31,17 +41,25 @@ struct DeviceBatch {
 ///     dot:    bottom, and the products of every two of the 27 vectors (DLRM, Naumov et al. 2019)
 ///     top:    1024 → 1024 → 512 → 256 → 1
 ///
-/// T is the type of everything between the layers. Weights and logits are float32.
+/// T is the type of everything between the layers. Weights and logits are float32. So are pooled
+/// rows of tables in parts on all ranks, which are cast to T in front of the interaction.
 template <ms::Runtime R, ms::RealElement T>
 class DlrmModel {
  public:
   using Values = ms::Tensor<T, R>;
   using Batch = DeviceBatch<R>;
 
-  DlrmModel(ms::Device<R> const& device, DlrmShape const& shape)
+  /// Makes the parameters. Tables in parts are those of table_specs(); without them, the parameters
+  /// have the tables.
+  DlrmModel(ms::Device<R> const& device,
+            DlrmShape const& shape,
+            std::optional<ms::training::LookupsInParts<R>> in_parts = {})
       : shape_(shape),
         parameters_(device, {.seed = shape.seed}),
-        tables_(device, make_tables(parameters_, shape)),
+        in_parts_(std::move(in_parts)),
+        tables_(in_parts_ ? std::nullopt
+                          : std::optional<ms::ops::EmbeddingTables<R>>(
+                                std::in_place, device, make_tables(parameters_, shape))),
         bottom_(parameters_,
                 "bottom",
                 kNumbers,
@@ -57,12 +75,10 @@ class DlrmModel {
     }
   }
 
-  /// Returns the logits of clicks, [batch, 1].
-  template <class Tape>
-  [[nodiscard]] ms::Tensor<float, R> logits(Tape& tape,
+  /// Returns the logits of clicks, [batch, 1]. All ranks call it if tables are in parts.
+  [[nodiscard]] ms::Tensor<float, R> logits(ms::GradientTape<R>& tape,
                                             ms::StreamPool<R>& pool,
                                             Batch const& batch) const {
-    auto const samples = batch.numbers.shape()[0];
     auto const bottom = [&] {
       ms::StreamScope<R> const side(pool[pool.groups() - 1], {.include_grad = true});
       ms::NameScope const named("bottom");
@@ -70,8 +86,7 @@ class DlrmModel {
     }();
     auto const pooled = [&] {
       ms::NameScope const named("tables");
-      return ms::ops::embedding_lookup<T>(
-          tape, tables_, {.ids = rows_of(batch.ids), .batch = samples, .offsets = batch.offsets});
+      return pool_rows(tape, pool, batch);
     }();
     auto const joined = interact(tape, bottom, pooled);
     ms::NameScope const named("top");
@@ -88,8 +103,27 @@ class DlrmModel {
   }
 
   [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
+  /// Returns the lookups in tables that are in parts on all ranks; nothing if the parameters have
+  /// the tables.
+  [[nodiscard]] std::optional<ms::training::LookupsInParts<R>> const& in_parts() const noexcept {
+    return in_parts_;
+  }
 
  private:
+  /// Returns the pooled rows of all fields, [batch, fields * dimension].
+  [[nodiscard]] Values pool_rows(ms::GradientTape<R>& tape,
+                                 ms::StreamPool<R>& pool,
+                                 Batch const& batch) const {
+    auto const bags_of = [&](FieldIds<R> const& fields) {
+      return ms::ops::TableBags<R>{
+          .ids = rows_of(fields.ids), .batch = batch.numbers.shape()[0], .offsets = fields.offsets};
+    };
+    if (!in_parts_) {
+      return ms::ops::embedding_lookup<T>(tape, *tables_, bags_of(batch.fields));
+    }
+    return ms::ops::cast<T>(
+        tape, in_parts_->lookup(tape, pool, batch.fields, batch.next_fields, bags_of));
+  }
   /// Returns the rows of the tables of all ids.
   [[nodiscard]] ms::Tensor<std::int64_t, R> rows_of(ms::Tensor<std::int64_t, R> const& ids) const {
     if (!shape_.hashes_ids) {
@@ -120,7 +154,7 @@ class DlrmModel {
       ms::Parameters<R>& parameters, DlrmShape const& shape) {
     std::vector<ms::ops::EmbeddingTable<R>> tables;
     for (std::size_t field = 0; field < kFields; ++field) {
-      auto const name = "table/" + std::to_string(field);
+      auto const name = table_name(field);
       ms::Shape const size{shape.rows(field), shape.dimension};
       auto& made = tables.emplace_back(
           shape.half_tables
@@ -132,8 +166,9 @@ class DlrmModel {
     return tables;
   }
 
-  template <class Tape>
-  [[nodiscard]] Values interact(Tape& tape, Values const& bottom, Values const& pooled) const {
+  [[nodiscard]] Values interact(ms::GradientTape<R>& tape,
+                                Values const& bottom,
+                                Values const& pooled) const {
     ms::NameScope const named("interaction");
     if (cross_) {
       return (*cross_)(tape, ms::ops::concat(tape, std::vector{bottom, pooled}));
@@ -143,7 +178,8 @@ class DlrmModel {
 
   DlrmShape shape_;
   ms::Parameters<R> parameters_;
-  ms::ops::EmbeddingTables<R> tables_;
+  std::optional<ms::training::LookupsInParts<R>> in_parts_;
+  std::optional<ms::ops::EmbeddingTables<R>> tables_;  ///< unless they are in parts
   ms::DenseStack<R> bottom_;
   ms::DenseStack<R> top_;
   std::optional<ms::CrossNetwork<R>> cross_;

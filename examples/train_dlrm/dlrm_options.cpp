@@ -29,9 +29,10 @@ constexpr char const* kDescription =
     "to epoch.";
 
 void check(DlrmOptions& options) {
-  training::check(options,
-                  {{"--data", options.data}, {"--resume", options.resume, "--save"}},
-                  {{"--save", options.save, ms::OutputFile::Kind::regular}});
+  training::check(
+      options,
+      {{"--data", options.data}, {"--plan", options.plan}, {"--resume", options.resume, "--save"}},
+      {{"--save", options.save, ms::OutputFile::Kind::regular}});
   training::check_ranks(options, options.batch);
   training::check_with_ranks(options, options);
   if (options.holdout == 1) {
@@ -41,6 +42,12 @@ void check(DlrmOptions& options) {
   training::check_precision(shape.precision, options);
   if (shape.half_tables && shape.precision == ms::Precision::fp32) {
     throw UsageError("--half-tables goes with --precision bf16 or fp16");
+  }
+  if (shape.half_tables && options.has_tables_in_parts()) {
+    throw UsageError(
+        "--half-tables does not go with --parallel sharded, whose tables have float32 rows; "
+        "expected "
+        "--parallel data or half_batches, or no --half-tables");
   }
   if (shape.is_multi_hot && options.data.empty()) {
     throw UsageError("--multi-hot describes a file: give --data; generated data is multi-hot");
@@ -85,7 +92,9 @@ DlrmOptions DlrmOptions::of_rank(int rank) const {
   auto options = *this;
   if (rank != 0) {
     options.silence();
-    options.save.clear();
+    if (!has_tables_in_parts()) {
+      options.save.clear();
+    }
   }
   return options;
 }
@@ -106,7 +115,10 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
         "how many waits a step needs, and a picture of it"},
        {"train_dlrm --steps 10 --save m.safetensors", "stop early and keep the model"},
        {"train_dlrm --resume m.safetensors --steps 20", "go on from there, with the same bits"},
-       {"train_dlrm --ranks 2", "2 ranks, each with half of the rows of each batch"}});
+       {"train_dlrm --ranks 2", "2 ranks, each with half of the rows of each batch"},
+       {"train_dlrm --ranks 4 --parallel sharded --lookahead rows --plan plan.json",
+        "each rank has a part of the tables, by the plan in a file; ids and rows of the next batch "
+        "are sent early"}});
   options.group("Data");
   options.add("--data",
               chosen.data,
@@ -126,7 +138,8 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
   options.add<int>(
       "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
   add_model_options(options, chosen.shape);
-  training::add_options(options, static_cast<training::RankOptions&>(chosen));
+  training::add_options(
+      options, static_cast<training::RankOptions&>(chosen), training::TablesInParts::yes);
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.add("--save", chosen.save, "model and optimizer at the end, as safetensors", "a path");
   options.add("--resume", chosen.resume, "go on from a saved model", "a path");

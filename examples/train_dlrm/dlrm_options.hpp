@@ -4,6 +4,7 @@
 #include "dlrm_shape.hpp"
 #include "training/rank_options.hpp"
 #include "training/step_options.hpp"
+#include "training/table_parts.hpp"
 #include "training/training_data.hpp"
 
 #include <msstream/comm/world.hpp>
@@ -11,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace train_dlrm {
@@ -33,7 +35,12 @@ struct DlrmOptions : ms::training::StepOptions, ms::training::RankOptions {
   std::string save;
   std::string resume;
 
+  /// Returns whether the tables are in parts on all ranks. Otherwise every rank has them.
+  [[nodiscard]] bool has_tables_in_parts() const noexcept {
+    return parallel == ms::training::Parallel::sharded;
+  }
   /// Returns the options of one of the ranks, of which those but rank 0 print and write nothing.
+  /// All ranks take part in saving tables in parts, and keep --save.
   [[nodiscard]] DlrmOptions of_rank(int rank) const;
 };
 
@@ -50,12 +57,14 @@ struct DlrmOptions : ms::training::StepOptions, ms::training::RankOptions {
 
 /// Trains one rank as the options say, writes the files that they name, and returns the report.
 /// Ranks that are threads share the data; a rank that is alone takes the training rows out of it.
-/// Throws if training fails.
+/// `parts`, if there are any, are the tables in parts on all ranks. Throws if training fails.
 nlohmann::ordered_json train_on_host(DlrmOptions const& options,
                                      ms::training::TrainingData& data,
-                                     ms::comm::World const& world);
+                                     ms::comm::World const& world,
+                                     std::optional<ms::training::TableParts> const& parts);
 nlohmann::ordered_json train_on_cuda(DlrmOptions const& options,
                                      ms::training::TrainingData& data,
-                                     ms::comm::World const& world);
+                                     ms::comm::World const& world,
+                                     std::optional<ms::training::TableParts> const& parts);
 
 }  // namespace train_dlrm

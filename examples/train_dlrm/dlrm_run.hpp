@@ -5,9 +5,11 @@
 #include "dlrm_checkpoint.hpp"
 #include "dlrm_model.hpp"
 #include "dlrm_options.hpp"
+#include "dlrm_tables.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
 #include "training/step_run.hpp"
+#include "training/table_parts.hpp"
 
 #include <msstream/data/device_loader.hpp>
 #include <msstream/memory/device.hpp>
@@ -20,6 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,29 +41,39 @@ DeviceBatch<R> columns_of(ms::datasets::ClickColumns const& columns,
   auto const labels = batch.floats(columns.labels.front()).reshaped({rows, 1});
   if (!is_multi_hot) {
     auto const ids = batch.ints(columns.categorical.front(), columns.categorical.back());
-    return {numbers, ids.reshaped({ids.count()}), labels};
+    return {numbers, {ids.reshaped({ids.count()})}, labels};
   }
   std::vector<ms::ops::Bags<R>> lists;
   for (auto const& field : columns.categorical) {
     lists.emplace_back(batch.ints(field), batch.offsets(field));
   }
   auto const joined = ms::ops::joined_bags(lists);
-  return {numbers,
-          joined.ids.template as<std::int64_t>(),
-          labels,
-          joined.offsets.value().template as<std::int64_t>()};
+  return {
+      numbers,
+      {joined.ids.template as<std::int64_t>(), joined.offsets.value().template as<std::int64_t>()},
+      labels};
 }
 
-/// Copies a batch to inputs of as many rows, in which there is room for its ids.
+/// Copies the ids of a batch to those of as many rows, in which there is room for them.
+template <ms::Runtime R>
+void copy_ids(FieldIds<R> const& to, FieldIds<R> const& from) {
+  if (auto const count = from.ids.count(); count > 0) {
+    ms::copy(to.ids.rows(0, count), from.ids);
+  }
+  if (from.offsets) {
+    ms::copy(*to.offsets, *from.offsets);
+  }
+}
+
+/// Copies a batch to inputs of as many rows, in which there is room for its ids. Copies the ids of
+/// the next batch too if `to` has such.
 template <ms::Runtime R>
 void copy_batch(DeviceBatch<R> const& to, DeviceBatch<R> const& from) {
   ms::copy(to.numbers, from.numbers);
   ms::copy(to.labels, from.labels);
-  if (auto const ids = from.ids.count(); ids > 0) {
-    ms::copy(to.ids.rows(0, ids), from.ids);
-  }
-  if (from.offsets) {
-    ms::copy(*to.offsets, *from.offsets);
+  copy_ids(to.fields, from.fields);
+  if (to.next_fields) {
+    copy_ids(*to.next_fields, from.next_fields.value());
   }
 }
 
@@ -70,15 +84,19 @@ class DlrmTraining {
  public:
   DlrmTraining(DlrmOptions const& options,
                ms::training::TrainingData& data,
-               ms::comm::World const& world)
+               ms::comm::World const& world,
+               std::optional<ms::training::TableParts> const& parts)
       : options_(options),
         data_(data),
         plan_(ms::training::plan_of(options, data, ms::data::LastBatch::dropped)),
         run_(options,
              last_step(),
-             Build{options, ids_per_row(options, data)},
+             Build{options, ids_per_row(options, data), world, parts},
              "rows",
-             {.world = world, .parallel = options.parallel, .reproducible = options.reproducible}),
+             {.world = world,
+              .parallel = options.parallel,
+              .reproducible = options.reproducible,
+              .has_collectives = parts.has_value()}),
         training_(run_.training()),
         ranks_(training_.ranks()) {}
 
@@ -87,6 +105,7 @@ class DlrmTraining {
       resume();
     }
     auto const first_step = plan_.loader.start ? plan_.loader.start->batches : 0;
+    batches_read_ = first_step;
     std::deque<Feed> feeds;  // of this rank's parts of a batch
     for (auto const& loader : ranks_.loaders_of_parts(plan_.loader)) {
       feeds.emplace_back(training_.device(),
@@ -117,55 +136,88 @@ class DlrmTraining {
   struct Build {
     DlrmOptions const& options;
     std::int64_t ids_per_row;  ///< at most
+    ms::comm::World world;
+    std::optional<ms::training::TableParts> const& parts;
 
     std::pair<Model, Inputs> operator()(ms::Device<R> const& device) const {
       Inputs inputs;
       auto const rows = options.batch / options.parts();
       for (int part = 0; part < options.parts() / options.ranks; ++part) {
-        auto& batch = inputs.batches.emplace_back(
-            DeviceBatch<R>{ms::zeros<float>(device, {rows, kNumbers}),
-                           ms::zeros<std::int64_t>(device, {rows * ids_per_row}),
-                           ms::zeros<float>(device, {rows, 1})});
-        if (options.shape.is_multi_hot) {
-          auto const bags = static_cast<std::int64_t>(kFields) * rows;
-          batch.offsets = ms::zeros<std::int64_t>(device, {bags + 1});
+        auto& batch =
+            inputs.batches.emplace_back(DeviceBatch<R>{ms::zeros<float>(device, {rows, kNumbers}),
+                                                       room_for_ids(device, rows),
+                                                       ms::zeros<float>(device, {rows, 1})});
+        if (options.lookahead != ms::training::Lookahead::none) {
+          batch.next_fields = room_for_ids(device, rows);
         }
       }
-      return {Model(device, options.shape), std::move(inputs)};
+      auto in_parts =
+          ms::training::make_lookups<R>(device, parts, world, options, options.batch, options.seed);
+      return {Model(device, options.shape, std::move(in_parts)), std::move(inputs)};
+    }
+    [[nodiscard]] FieldIds<R> room_for_ids(ms::Device<R> const& device, std::int64_t rows) const {
+      FieldIds<R> fields{ms::zeros<std::int64_t>(device, {rows * ids_per_row})};
+      if (options.shape.is_multi_hot) {
+        auto const bags = static_cast<std::int64_t>(kFields) * rows;
+        fields.offsets = ms::zeros<std::int64_t>(device, {bags + 1});
+      }
+      return fields;
     }
   };
 
   /// Returns the most ids that a row has in all fields together.
   [[nodiscard]] static std::int64_t ids_per_row(DlrmOptions const& options,
                                                 ms::training::TrainingData const& data) {
-    if (!options.shape.is_multi_hot) {
-      return options.shape.ids();
-    }
-    std::int64_t sum = 0;
-    for (auto const most : data.most_keys) {
-      sum += std::min(most, options.shape.max_hotness);
-    }
-    return std::max<std::int64_t>(sum, 1);
+    auto const most = most_ids_of_fields(options.shape, data);
+    return std::max<std::int64_t>(std::accumulate(most.begin(), most.end(), std::int64_t{0}), 1);
   }
   [[nodiscard]] std::int64_t last_step() const {
     auto const all = plan_.batch_count();
     return options_.steps != 0 ? std::min(options_.steps, all) : all;
   }
 
-  /// Loads the checkpoint to resume from. The ranks do it in turn, since those that are threads
-  /// share the transforms that it loads.
+  /// Loads the checkpoint to resume from. Unless tables are in parts, the ranks do it in turn,
+  /// since those that are threads share the transforms that it loads.
   void resume() {
-    ranks_.in_turn([&] { plan_.loader.start = load_checkpoint(options_, data_, training_); });
+    auto const load = [&] {
+      plan_.loader.start = load_checkpoint(options_, data_, training_, ranks_.world());
+    };
+    if (training_.model().in_parts()) {
+      load();
+    } else {
+      ranks_.in_turn(load);
+    }
     auto const step = plan_.loader.start->batches;
     ms::training::require_step_within(options_.resume, step, last_step());
     run_.start_at(step);
+  }
+
+  /// Returns the next batch of a part. If lookups look ahead, it has the ids of the batch after it,
+  /// or after the last one its own. Reads no batch beyond the last step, so that a checkpoint has
+  /// the position behind it.
+  [[nodiscard]] DeviceBatch<R> next_batch(Feed& feed) {
+    auto const read = [&] { return columns_for_model(feed.next().value()); };
+    if (options_.lookahead == ms::training::Lookahead::none) {
+      return read();
+    }
+    if (!after_) {
+      after_ = read();
+      ++batches_read_;
+    }
+    auto batch = *std::exchange(after_, std::nullopt);
+    if (batches_read_ < last_step()) {
+      after_ = read();
+      ++batches_read_;
+    }
+    batch.next_fields = after_ ? after_->fields : batch.fields;
+    return batch;
   }
 
   nlohmann::ordered_json train_epoch(std::deque<Feed>& feeds) {
     auto result = run_.train_epoch(plan_, [&](Inputs const& inputs) {
       for (std::size_t part = 0; part < feeds.size(); ++part) {
         ms::NameScope const named("feed");
-        copy_batch(inputs.batches[part], columns_for_model(feeds[part].next().value()));
+        copy_batch(inputs.batches[part], next_batch(feeds[part]));
       }
     });
     result.update(test());
@@ -186,16 +238,19 @@ class DlrmTraining {
     if (rows == 0) {
       return {{"test_auc", nullptr}, {"test_log_loss", nullptr}};
     }
+    // A lookup of tables in parts exchanges room for as many samples as a batch can have.
+    auto const batch_rows =
+        training_.model().in_parts() ? options_.batch / ranks_.world().size() : options_.batch;
     typename ms::GradientTape<R>::Pause const no_gradients(training_.tape());
     Feed feed(training_.device(),
               training_.pool()[0],
               data_.held_out.reader(),
-              ranks_.loader_to_evaluate({.batch_size = options_.batch,
+              ranks_.loader_to_evaluate({.batch_size = batch_rows,
                                          .threads = options_.reader_threads,
                                          .transforms = data_.transforms}));
-    ms::metrics::Auc<R> const area(training_.device(),
-                                   {.capacity = ranks_.rows_to_evaluate(rows, options_.batch),
-                                    .weighted = !ranks_.is_alone()});
+    ms::metrics::Auc<R> const area(
+        training_.device(),
+        {.capacity = ranks_.rows_to_evaluate(rows, batch_rows), .weighted = !ranks_.is_alone()});
     ms::metrics::LogLoss<R> const log_loss(training_.device());
     while (auto const fed = feed.next()) {
       auto const batch = columns_for_model(*fed);
@@ -234,15 +289,19 @@ class DlrmTraining {
   ms::training::StepRun<R, Build> run_;
   typename ms::training::StepRun<R, Build>::Training& training_;
   ms::training::Ranks<R> const& ranks_;
+  // Lookups look ahead with one part a rank.
+  std::optional<DeviceBatch<R>> after_;  ///< the batch after the next, if it has been read
+  std::int64_t batches_read_ = 0;        ///< of the run, the steps before --resume included
 };
 
 template <ms::Runtime R>
 nlohmann::ordered_json train_dlrm_on(DlrmOptions const& options,
                                      ms::training::TrainingData& data,
-                                     ms::comm::World const& world) {
+                                     ms::comm::World const& world,
+                                     std::optional<ms::training::TableParts> const& parts) {
   return ms::with_precision(options.shape.precision, [&](auto type) {
     using T = typename decltype(type)::type;
-    return DlrmTraining<R, T>(options, data, world).run();
+    return DlrmTraining<R, T>(options, data, world, parts).run();
   });
 }
 

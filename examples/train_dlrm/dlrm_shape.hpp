@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace train_dlrm {
@@ -63,5 +64,10 @@ struct DlrmShape {
     return sum;
   }
 };
+
+/// Returns the name of the table of a field, numbered from 0.
+inline std::string table_name(std::size_t field) {
+  return "table/" + std::to_string(field);
+}
 
 }  // namespace train_dlrm

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/report.hpp"
 #include "dlrm_options.hpp"
+#include "dlrm_tables.hpp"
 #include "training/precision_option.hpp"
 #include "training/step_report.hpp"
 
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <iostream>
+#include <optional>
 
 namespace train_dlrm {
 namespace {
@@ -17,13 +19,14 @@ namespace training = ms::training;
 
 nlohmann::ordered_json train(DlrmOptions const& options,
                              training::TrainingData& data,
-                             ms::comm::World const& world) {
+                             ms::comm::World const& world,
+                             std::optional<training::TableParts> const& parts) {
 #if MSSTREAM_CUDA
   if (options.runtime == cli::RuntimeChoice::cuda) {
-    return train_on_cuda(options, data, world);
+    return train_on_cuda(options, data, world, parts);
   }
 #endif
-  return train_on_host(options, data, world);
+  return train_on_host(options, data, world, parts);
 }
 
 void run(cli::Arguments const& arguments) {
@@ -45,8 +48,13 @@ void run(cli::Arguments const& arguments) {
                              training::placement_text(options),
                              training::ranks_text(options));
   }
+  auto const parts =
+      training::table_parts(table_specs(options.shape, most_ids_of_fields(options.shape, data)),
+                            options,
+                            options,
+                            options.quiet);
   auto const report = training::on_ranks(options, [&](ms::comm::World const& world) {
-    return train(options.of_rank(world.rank()), data, world);
+    return train(options.of_rank(world.rank()), data, world, parts);
   });
   training::conclude(options, report);
 }

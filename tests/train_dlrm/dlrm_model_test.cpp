@@ -38,14 +38,14 @@ TEST(DlrmModel, learns_the_same_from_bags_with_offsets_as_from_those_of_a_fixed_
     return ms::to_device(device, values, to);
   };
   DeviceBatch<ms::Host> const fixed{put(random.reals(kRows * kNumbers), {kRows, kNumbers}),
-                                    put(ids, {static_cast<std::int64_t>(ids.size())}),
+                                    {put(ids, {static_cast<std::int64_t>(ids.size())})},
                                     put(std::vector<float>{0, 1, 1, 0, 0, 1, 0, 0}, {kRows, 1})};
   auto more = ids;
   more.resize(ids.size() + kUnused, 3);
   DeviceBatch<ms::Host> const jagged{fixed.numbers,
-                                     put(more, {static_cast<std::int64_t>(more.size())}),
-                                     fixed.labels,
-                                     put(offsets, {static_cast<std::int64_t>(offsets.size())})};
+                                     {put(more, {static_cast<std::int64_t>(more.size())}),
+                                      put(offsets, {static_cast<std::int64_t>(offsets.size())})},
+                                     fixed.labels};
   auto const losses_on = [&](DeviceBatch<ms::Host> const& batch, bool is_multi_hot) {
     auto of_model = shape;
     of_model.is_multi_hot = is_multi_hot;

@@ -43,12 +43,6 @@ void check(DlrmOptions& options) {
   if (shape.half_tables && shape.precision == ms::Precision::fp32) {
     throw UsageError("--half-tables goes with --precision bf16 or fp16");
   }
-  if (shape.half_tables && options.has_tables_in_parts()) {
-    throw UsageError(
-        "--half-tables does not go with --parallel sharded, whose tables have float32 rows; "
-        "expected "
-        "--parallel data or half_batches, or no --half-tables");
-  }
   if (shape.is_multi_hot && options.data.empty()) {
     throw UsageError("--multi-hot describes a file: give --data; generated data is multi-hot");
   }

@@ -49,6 +49,12 @@ struct DlrmShape {
       false;  ///< whether tables have float16 or bfloat16 rows, as the precision says
   std::uint64_t seed = 1;
 
+  /// Returns the type of the tables' rows.
+  [[nodiscard]] ms::DType table_dtype() const {
+    return ms::with_precision(half_tables ? precision : ms::Precision::fp32, [](auto type) {
+      return ms::dtype_of<typename decltype(type)::type>;
+    });
+  }
   [[nodiscard]] std::int64_t rows(std::size_t field) const {
     return std::min(kMlperfRows[field], max_rows);
   }

@@ -34,7 +34,8 @@ inline std::vector<ms::TableSpec> table_specs(DlrmShape const& shape,
     specs.push_back({.name = table_name(field),
                      .rows = shape.rows(field),
                      .width = shape.dimension,
-                     .hotness = std::max<std::int64_t>(most_ids[field], 1)});
+                     .hotness = std::max<std::int64_t>(most_ids[field], 1),
+                     .dtype = shape.table_dtype()});
   }
   return specs;
 }

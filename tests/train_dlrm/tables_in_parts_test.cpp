@@ -109,8 +109,11 @@ TEST_F(TrainDlrmTablesInParts, learn_what_whole_tables_learn) {
 }
 
 TEST_F(TrainDlrmTablesInParts, learn_what_whole_tables_learn_in_half_precision) {
-  for (std::string const precision : {"bf16", "fp16"}) {
-    auto const model = small() + Words{"--precision", precision, "--interaction", "dot"};
+  for (auto const& [precision, tables] : {std::pair<std::string, Words>{"bf16", {}},
+                                          {"bf16", {"--half-tables"}},
+                                          {"fp16", {}},
+                                          {"fp16", {"--half-tables"}}}) {
+    auto const model = small() + Words{"--precision", precision, "--interaction", "dot"} + tables;
     auto const whole = results_of(model);
     auto const alone = in_parts(model, 1) + Words{"--lookahead", "rows"};
     EXPECT_EQ(results_of(alone), whole) << precision;
@@ -125,11 +128,12 @@ TEST_F(TrainDlrmTablesInParts, learn_what_whole_tables_learn_in_half_precision) 
 }
 
 TEST_F(TrainDlrmTablesInParts, of_one_rank_are_saved_as_whole_tables_are) {
-  for (std::string const precision : {"fp32", "fp16"}) {
-    auto const model = small() + Words{"--precision", precision, "--save"};
+  for (auto const& precision :
+       {Words{}, Words{"--precision", "fp16"}, Words{"--precision", "bf16", "--half-tables"}}) {
+    auto const model = small() + precision + Words{"--save"};
     // By the chosen plan, since the order of the tables is that of a sum: the norm of all
     // gradients, which the state of a step with a loss scale has.
-    auto const parts = small() + Words{"--precision", precision, "--parallel", "sharded", "--save"};
+    auto const parts = small() + precision + Words{"--parallel", "sharded", "--save"};
     EXPECT_EQ(run_program(MSSTREAM_TRAIN_DLRM, model + Words{path("whole")}).status, 0);
     EXPECT_EQ(run_program(MSSTREAM_TRAIN_DLRM, parts + Words{path("parts")}).status, 0);
     checkpoint::SafetensorsFile const whole(path("whole"));
@@ -138,7 +142,8 @@ TEST_F(TrainDlrmTablesInParts, of_one_rank_are_saved_as_whole_tables_are) {
     ASSERT_EQ(found.tensors().size(), whole.tensors().size());
     for (auto const& [name, tensor] : whole.tensors()) {
       EXPECT_EQ(found.tensor(name).shape, tensor.shape) << name;
-      EXPECT_TRUE(bytes_of(found, name) == bytes_of(whole, name)) << precision << name;
+      EXPECT_TRUE(bytes_of(found, name) == bytes_of(whole, name))
+          << PrintToString(precision) << name;
     }
   }
 }
@@ -312,9 +317,6 @@ TEST_F(TrainDlrmTablesInParts, that_cannot_be_are_refused) {
       "--lookahead ids: goes with --parallel sharded, found --parallel half_batches");
   expect_usage_error({"--parallel", "sharded", "--reproducible", "any_rank_count"},
                      "--parallel sharded: does not go with --reproducible any_rank_count");
-  expect_usage_error({"--parallel", "sharded", "--precision", "bf16", "--half-tables"},
-                     "--half-tables does not go with --parallel sharded, whose tables have float32 "
-                     "rows; expected --parallel data or half_batches");
   expect_usage_error({"--parallel", "sharded", "--precision", "fp16", "--ranks", "2"},
                      "--precision fp16 is for batches in one part, found 2");
   auto const of_three =

@@ -24,7 +24,7 @@ class WdlBranches : public ms::load::ServedModel<R> {
  public:
   WdlBranches(ms::Device<R> const& device, WdlWeights const& weights, int variant)
       : ms::load::ServedModel<R>(variant),
-        layers_(device, weights.layers),
+        layers_(device, weights.layers, weights.precision),
         linear_(device, weights.linear) {
     for (auto const& table : weights.tables) {
       deep_.push_back(ms::load::frozen(device, table.deep, {table.rows, weights.embedding_dim}));

@@ -23,7 +23,7 @@ class WdlFused : public ms::load::ServedModel<R> {
   WdlFused(ms::Device<R> const& device, WdlWeights const& weights, int variant)
       : ms::load::ServedModel<R>(variant),
         tables_(device, rows_of(weights), packed_width(weights)),
-        layers_(device, with_packed_inputs(weights)),
+        layers_(device, with_packed_inputs(weights), weights.precision),
         wide_(device, wide_layer(weights)) {
     auto const width = packed_width(weights);
     for (std::int64_t field = 0; field < weights.fields(); ++field) {

@@ -3,6 +3,7 @@
 
 #include "cli/outputs.hpp"
 #include "cli/overlap_option.hpp"
+#include "cli/precision_option.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -111,6 +112,8 @@ void add_model_options(cli::Options& options, WdlOptions& chosen) {
   options.add<std::int64_t>("--embedding-dim", chosen.embedding_dim, "their width", {1, 1024});
   options.add<std::int64_t>("--continuous", chosen.continuous, "continuous values", {0, 4096});
   options.add<std::int64_t>("--layers", chosen.layers, "widths of the hidden layers", {1, 65536});
+  cli::add_precision_option(
+      options, chosen.precision, "of the layers of the deep part, their weights too");
 }
 
 }  // namespace
@@ -142,6 +145,8 @@ WdlOptions parse_options(cli::Arguments const& arguments) {
       {{"serve_wdl --replicas 16 --tables fused", "16 stream groups, as fast as they answer"},
        {"serve_wdl --mode open --rate 20000 --deadline-ms 5 --report r.json",
         "arrivals at random, and what they wait"},
+       {"serve_wdl --model model.safetensors --precision bf16",
+        "what train_wdl saved, with the layers in bfloat16"},
        {"serve_wdl --mode open --load-factor 0.5",
         "at half of the peak, beside lone queries; 2 overloads"},
        {"serve_wdl --replicas 8 --baseline --raw-loop",
@@ -177,6 +182,7 @@ nlohmann::ordered_json describe(WdlOptions const& options) {
       {"seconds", options.seconds},
       {"model", options.model},
       {"tables", options.tables == TableForm::fused ? "fused" : "branches"},
+      {"precision", cli::name_of(options.precision)},
       {"hotness", options.hotness}};
   if (options.model.empty()) {
     described.update({{"fields", options.fields},

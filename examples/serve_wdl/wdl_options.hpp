@@ -4,6 +4,8 @@
 #include "load/load_plan.hpp"
 #include "load/serve_options.hpp"
 
+#include <msstream/ops/precision.hpp>
+
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
@@ -28,6 +30,7 @@ struct WdlOptions : ms::load::ServeOptions {
   std::int64_t embedding_dim = 16;
   std::int64_t continuous = 13;
   std::vector<std::int64_t> layers = {1024, 512, 256};
+  ms::Precision precision = ms::Precision::fp32;  ///< of the deep part's layers
 
   LoadMode mode = LoadMode::closed;
   int clients = 0;  ///< threads; 0: 2 * replicas * depth, at most 256; a few for an open load

@@ -56,10 +56,10 @@ void widen_to_dense_columns(WdlWeights& weights) {
 }  // namespace
 
 std::int64_t WdlWeights::dense_columns() const noexcept {
-  constexpr std::int64_t kTogether = 4;
+  std::int64_t const together = precision == ms::Precision::fp32 ? 4 : 8;
   auto const embedded = fields() * embedding_dim;
   auto const least = embedded + std::max<std::int64_t>(continuous, 1);
-  return (least + kTogether - 1) / kTogether * kTogether - embedded;
+  return (least + together - 1) / together * together - embedded;
 }
 
 WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
@@ -68,7 +68,9 @@ WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
     return ms::to_host(ms::ops::random_uniform(host, {count}, {seed, name}, -limit, limit));
   };
   constexpr float kLimit = 0.05F;
-  WdlWeights weights{.embedding_dim = options.embedding_dim, .continuous = options.continuous};
+  WdlWeights weights{.embedding_dim = options.embedding_dim,
+                     .continuous = options.continuous,
+                     .precision = options.precision};
   for (std::int64_t field = 0; field < options.fields; ++field) {
     auto const rows = options.table_rows;
     weights.tables.push_back(
@@ -97,7 +99,7 @@ WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
   return weights;
 }
 
-WdlWeights load_weights(std::filesystem::path const& path) {
+WdlWeights load_weights(std::filesystem::path const& path, ms::Precision precision) {
   ms::checkpoint::SafetensorsFile const file(path);
   auto const& saved = file.metadata();
   auto const names = saved.find("field_names");
@@ -105,7 +107,7 @@ WdlWeights load_weights(std::filesystem::path const& path) {
     throw std::invalid_argument(fmt::format(
         "{}: not a model of train_wdl: metadata 'field_names' is missing", path.string()));
   }
-  WdlWeights weights;
+  WdlWeights weights{.precision = precision};
   for (auto const& field : lines_of(names->second)) {
     auto const shape = file.tensor("deep/" + field).shape;
     if (shape.size() != 2 || (!weights.tables.empty() && shape[1] != weights.embedding_dim)) {
@@ -146,7 +148,7 @@ WdlWeights make_weights(WdlOptions const& options, int variant) {
   if (options.model.empty()) {
     return random_weights(options, options.seed + static_cast<std::uint64_t>(variant));
   }
-  auto weights = load_weights(options.model);
+  auto weights = load_weights(options.model, options.precision);
   weights.layers.back().bias[0] += static_cast<float>(variant);
   return weights;
 }

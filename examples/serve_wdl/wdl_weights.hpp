@@ -26,6 +26,7 @@ struct WdlWeights {
 
   std::int64_t embedding_dim = 0;
   std::int64_t continuous = 0;
+  ms::Precision precision = ms::Precision::fp32;  ///< in which `layers` are served
   std::vector<Table> tables = {};
   /// The layers of the deep part. The last one has one output. The inputs of the first one are the
   /// embeddings, field by field, followed by dense_columns().
@@ -43,7 +44,8 @@ struct WdlWeights {
 /// Returns random weights of the shape that the options give. The values depend only on the seed.
 [[nodiscard]] WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed);
 /// Loads the weights that train_wdl saved. Throws std::invalid_argument for any other file.
-[[nodiscard]] WdlWeights load_weights(std::filesystem::path const& path);
+[[nodiscard]] WdlWeights load_weights(std::filesystem::path const& path,
+                                      ms::Precision precision = ms::Precision::fp32);
 /// Returns the weights that the options choose, from a file or random. Each `variant` gives other
 /// weights of the same shape.
 [[nodiscard]] WdlWeights make_weights(WdlOptions const& options, int variant);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dlrm_checkpoint.hpp"
 
-#include "training/precision_option.hpp"
+#include "cli/precision_option.hpp"
 
 #include <msstream/ops/optimizer.hpp>
 
@@ -21,7 +21,7 @@ ms::checkpoint::Metadata checkpoint_metadata(DlrmOptions const& options,
           {"optimizer", std::string(ms::ops::name_of(options.optimizer))},
           {"rows", std::to_string(data.rows())},
           {"interaction", shape.interaction == Interaction::cross ? "cross" : "dot"},
-          {"precision", ms::training::name_of(shape.precision)},
+          {"precision", std::string(ms::cli::name_of(shape.precision))},
           {"half_tables", shape.half_tables ? "true" : "false"},
           {"max_rows", std::to_string(shape.max_rows)},
           {"max_hotness", std::to_string(shape.max_hotness)},

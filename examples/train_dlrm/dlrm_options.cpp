@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dlrm_options.hpp"
 
+#include "cli/precision_option.hpp"
 #include "datasets/generated.hpp"
 #include "datasets/readers.hpp"
-#include "training/precision_option.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -62,8 +62,8 @@ void add_model_options(cli::Options& options, DlrmShape& shape) {
                      shape.interaction,
                      {{"cross", Interaction::cross}, {"dot", Interaction::dot}},
                      "the cross network of DCN-v2, or dot products");
-  training::add_precision_option(
-      options, shape.precision, "of the products and between the layers");
+  cli::add_precision_option(
+      options, shape.precision, "of the products and between the layers; fp16 scales the loss");
   options.add_flag(
       "--half-tables", shape.half_tables, "rows of tables in the half precision of --precision");
   options.add<std::int64_t>(
@@ -169,7 +169,7 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
       {"epochs", options.epochs},
       {"reader_threads", options.reader_threads},
       {"interaction", shape.interaction == Interaction::cross ? "cross" : "dot"},
-      {"precision", training::name_of(shape.precision)},
+      {"precision", cli::name_of(shape.precision)},
       {"half_tables", shape.half_tables},
       {"multi_hot", shape.is_multi_hot},
       {"max_rows", shape.max_rows},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/precision_option.hpp"
 #include "cli/report.hpp"
 #include "dlrm_options.hpp"
 #include "dlrm_tables.hpp"
-#include "training/precision_option.hpp"
 #include "training/step_report.hpp"
 
 #include <fmt/core.h>
@@ -44,7 +44,7 @@ void run(cli::Arguments const& arguments) {
                              data.training_rows,
                              data.held_out.rows(),
                              ids,
-                             training::name_of(options.shape.precision),
+                             cli::name_of(options.shape.precision),
                              training::placement_text(options),
                              training::ranks_text(options));
   }

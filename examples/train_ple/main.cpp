@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/precision_option.hpp"
 #include "cli/report.hpp"
 #include "ple_options.hpp"
 #include "ple_tables.hpp"
-#include "training/precision_option.hpp"
 #include "training/step_report.hpp"
 
 #include <fmt/core.h>
@@ -42,7 +42,7 @@ void run(cli::Arguments const& arguments) {
                              data.held_out.rows(),
                              data.columns.fields(),
                              data.columns.tasks(),
-                             training::name_of(options.shape.precision),
+                             cli::name_of(options.shape.precision),
                              training::placement_text(options),
                              training::ranks_text(options));
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ple_options.hpp"
 
+#include "cli/precision_option.hpp"
 #include "datasets/generated.hpp"
 #include "datasets/readers.hpp"
-#include "training/precision_option.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -54,8 +54,9 @@ void add_model_options(cli::Options& options, PleOptions& chosen) {
                      chosen.form,
                      {{"branches", PleForm::branches}, {"grouped", PleForm::grouped}},
                      "each operation a branch, or few large operations");
-  training::add_precision_option(
-      options, chosen.shape.precision, "of the products of experts, gates and towers");
+  cli::add_precision_option(options,
+                            chosen.shape.precision,
+                            "of the products of experts, gates and towers; fp16 scales the loss");
   options.add<std::int64_t>(
       "--buckets", chosen.buckets, "rows of each table; 0 chooses by the data", {0, 1'000'000'000});
   options.add<std::int64_t>(
@@ -145,7 +146,7 @@ nlohmann::ordered_json describe(PleOptions const& options) {
       {"epochs", options.epochs},
       {"reader_threads", options.reader_threads},
       {"form", options.form == PleForm::grouped ? "grouped" : "branches"},
-      {"precision", training::name_of(options.shape.precision)},
+      {"precision", cli::name_of(options.shape.precision)},
       {"buckets", options.buckets},
       {"embedding_dim", options.shape.embedding_dim},
       {"levels", options.shape.levels},

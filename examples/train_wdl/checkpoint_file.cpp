@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint_file.hpp"
 
-#include "training/precision_option.hpp"
+#include "cli/precision_option.hpp"
 #include "training/same_run.hpp"
 
 #include <msstream/ops/optimizer.hpp>
@@ -32,7 +32,7 @@ ms::checkpoint::Metadata checkpoint_metadata(TrainOptions const& options,
           {"holdout", fmt::format("{}", options.holdout)},
           {"optimizer", std::string(ms::ops::name_of(options.optimizer))},
           {"embedding_dim", std::to_string(options.embedding_dim)},
-          {"precision", ms::training::name_of(options.precision)},
+          {"precision", std::string(ms::cli::name_of(options.precision))},
           {"layers", ms::training::text_of(options.layers)},
           {"rows", std::to_string(data.rows())},
           {"fields", std::to_string(data.columns.fields())},

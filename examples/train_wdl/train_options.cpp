@@ -3,7 +3,7 @@
 
 #include "cli/outputs.hpp"
 #include "cli/overlap_option.hpp"
-#include "training/precision_option.hpp"
+#include "cli/precision_option.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -141,7 +141,8 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
   options.add<std::int64_t>("--layers", chosen.layers, "widths of the hidden layers", {1, 65536});
   options.add<std::int64_t>(
       "--buckets", chosen.buckets, "rows of each table; 0 chooses by the data", {0, 1'000'000'000});
-  training::add_precision_option(options, chosen.precision, "of the hidden layers' products");
+  cli::add_precision_option(
+      options, chosen.precision, "of the hidden layers' products; fp16 scales the loss");
 
   options.group("Training");
   options.add<std::int64_t>(
@@ -199,7 +200,7 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
                     {"embedding_dim", options.embedding_dim},
                     {"layers", options.layers},
                     {"buckets", options.buckets},
-                    {"precision", training::name_of(options.precision)},
+                    {"precision", cli::name_of(options.precision)},
                     {"batch", options.batch},
                     {"epochs", options.epochs},
                     {"steps", options.steps},

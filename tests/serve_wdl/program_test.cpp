@@ -243,11 +243,21 @@ TEST_P(ServeWdl, serves_what_train_wdl_saved) {
                                     runtime()});
   ASSERT_EQ(trained.status, 0) << trained.err;
   for (std::string const tables : {"branches", "fused"}) {
-    auto const report = report_of(
-        asking() + Words{"--model", model, "--tables", tables, "--check", "--swap-ms", "1"});
-    EXPECT_EQ(report["result"]["mismatches"], 0);
-    EXPECT_GT(report["result"]["checked"], 0);
-    EXPECT_FALSE(report["options"].contains("layers"));
+    for (std::string const precision : {"fp32", "bf16", "fp16"}) {
+      auto const report = report_of(asking() + Words{"--model",
+                                                     model,
+                                                     "--tables",
+                                                     tables,
+                                                     "--precision",
+                                                     precision,
+                                                     "--check",
+                                                     "--swap-ms",
+                                                     "1"});
+      EXPECT_EQ(report["options"]["precision"], precision);
+      EXPECT_EQ(report["result"]["mismatches"], 0);
+      EXPECT_GT(report["result"]["checked"], 0);
+      EXPECT_FALSE(report["options"].contains("layers"));
+    }
   }
   auto const other_shape = run({"--model", model, "--layers", "9"});
   EXPECT_EQ(other_shape.status, 2);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace msstream::testing {
@@ -121,6 +122,32 @@ TYPED_TEST(WdlModelTest, both_forms_are_the_same_mathematics) {
       expect_near(branches[i], expected, 1e-5);
     }
     EXPECT_NE(fused[0], fused[1]);
+  }
+}
+
+TYPED_TEST(WdlModelTest, layers_can_be_of_half_precision) {
+  auto options = small();
+  auto const exact = this->template answers<WdlFused<TypeParam>>(options, TableForm::fused);
+  auto const exact_bytes =
+      WdlBranches<TypeParam>(this->device(), serve_wdl::make_weights(options, 0), 0).weight_bytes();
+  // Each of three layers rounds its weights and its output.
+  for (auto const& [precision, tolerance] :
+       {std::pair{Precision::bf16, 1.0 / 64}, {Precision::fp16, 1.0 / 512}}) {
+    options.precision = precision;
+    auto const weights = serve_wdl::make_weights(options, 0);
+    EXPECT_EQ(weights.layers.front().inputs % 8, 0) << "rows of whole vectors";
+    auto const fused = this->template answers<WdlFused<TypeParam>>(options, TableForm::fused);
+    auto const branches =
+        this->template answers<WdlBranches<TypeParam>>(options, TableForm::branches);
+    options.tables = TableForm::fused;
+    WdlQueries const queries(options, weights);
+    for (std::size_t i = 0; i < fused.size(); ++i) {
+      auto const expected = reference(weights, options.hotness, queries.all()[i]);
+      expect_near(fused[i], expected, tolerance);
+      expect_near(branches[i], expected, tolerance);
+      EXPECT_NE(fused[i], exact[i]) << "the layers were not computed in half precision";
+    }
+    EXPECT_LT(WdlBranches<TypeParam>(this->device(), weights, 0).weight_bytes(), exact_bytes);
   }
 }
 

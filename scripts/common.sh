@@ -7,6 +7,13 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
 
+# Tests on real data read from the folder MSSTREAM_TEST_DATA. Without it they are skipped with a
+# message.
+if [ -z "${MSSTREAM_TEST_DATA:-}" ] && [ -d "$root/../shared/data" ]; then
+  MSSTREAM_TEST_DATA=$(cd "$root/../shared/data" && pwd)
+  export MSSTREAM_TEST_DATA
+fi
+
 build_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev nlohmann-json3-dev zlib1g-dev)
 example_packages=(libcli11-dev)
 # What programs can do without: --dashboard needs it. Installed before the first build, if that is

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <exception>
+#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
@@ -263,6 +264,16 @@ nlohmann::ordered_json on_ranks(
     throw;
   }
   return report;
+}
+
+void add_plan(RankOptions const& chosen,
+              std::vector<cli::InputOption>& inputs,
+              std::vector<cli::OutputOption>& outputs) {
+  if (std::filesystem::exists(chosen.plan)) {
+    inputs.push_back({"--plan", chosen.plan});
+  } else {
+    outputs.push_back({"--plan", chosen.plan, OutputFile::Kind::regular});
+  }
 }
 
 void check_precision(Precision chosen, RankOptions const& ranks) {

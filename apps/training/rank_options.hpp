@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/options.hpp"
+#include "cli/outputs.hpp"
 #include "cli/stream_options.hpp"
 #include "training/lookahead.hpp"
 
@@ -65,6 +66,11 @@ void check_ranks(RankOptions& chosen, std::int64_t batch);
 /// pairs of whether it is, and of text such as "--check: checks one rank".
 void refuse_with_ranks(RankOptions const& chosen,
                        std::vector<std::pair<bool, std::string>> const& options);
+/// Adds the file of --plan to the inputs of a program if it exists, otherwise to the outputs, since
+/// it is written then.
+void add_plan(RankOptions const& chosen,
+              std::vector<cli::InputOption>& inputs,
+              std::vector<cli::OutputOption>& outputs);
 /// Throws UsageError if CUDA is chosen and there are fewer GPUs than ranks.
 void require_devices(RankOptions const& chosen, cli::StreamOptions const& streams);
 

@@ -70,6 +70,7 @@ nlohmann::ordered_json report_of(StepOptions const& options, StepMeasurements co
   }
   if (measured.loss_scale) {
     report["loss_scale"] = *measured.loss_scale;
+    report["skipped_steps"] = measured.skipped_steps;
   }
   if (measured.captured) {
     report["waits_in_graph"] = measured.waits_in_graph;
@@ -109,7 +110,9 @@ std::string summary_of(nlohmann::ordered_json const& report) {
       count_of(waits.at("issued")),
       report::grouped(report.at("peak_bytes").get<std::int64_t>() >> 20U));
   if (auto const found = report.find("loss_scale"); found != report.end()) {
-    lines += fmt::format("loss scale {} at the end\n", found->get<float>());
+    lines += fmt::format("loss scale {} at the end; {} steps skipped\n",
+                         found->get<float>(),
+                         count_of(report.at("skipped_steps")));
   }
   if (auto const found = report.find("predicted_ms"); found != report.end()) {
     lines += fmt::format("groups by a trace: predicted {} ms, on one group {} ms\n",

@@ -42,6 +42,7 @@ struct StepMeasurements {
   WaitCounts waits = {};
   MemoryStatistics memory = {};
   std::optional<float> loss_scale = {};  ///< of the next step, if the loss is scaled
+  std::int64_t skipped_steps = 0;        ///< of a scaled loss, because of an overflow
   std::uint64_t waits_in_graph = 0;      ///< waits between streams in a captured step
   std::optional<PredictedStep> predicted = {};
   std::optional<TriedGroups> tried = {};

@@ -133,6 +133,7 @@ class StepRun {
     measured_.memory = device.memory_statistics();
     if (auto const& scale = training_.loss_scale()) {
       measured_.loss_scale = scale->value();
+      measured_.skipped_steps = training_.optimizer().status().skipped;
     }
     return report_of(options_, measured_);
   }

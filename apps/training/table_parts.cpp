@@ -6,12 +6,11 @@
 #include <msstream/base/detail/require.hpp>
 #include <msstream/ops/optimizer.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
+#include <fmt/core.h>
+
+#include <exception>
 #include <filesystem>
 #include <iostream>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -41,24 +40,28 @@ void require_whole_rows(TablePlan const& plan, ops::OptimizerKind kind) {
   }
 }
 
-/// Chooses a plan, which require_whole_rows() accepts.
-[[nodiscard]] TablePlan chosen_plan(std::vector<TableSpec> const& specs,
-                                    int ranks,
-                                    PlanTablesOptions how) {
-  auto plan = plan_tables(specs, ranks, how);
-  if (how.state_bytes_per_row == 0) {
-    return plan;
+/// Loads the plan in the file of --plan. Throws std::invalid_argument, with the option and the
+/// file, if it is none for these tables, ranks and update rule.
+[[nodiscard]] TablePlan plan_of_file(std::vector<TableSpec> const& specs,
+                                     RankOptions const& chosen,
+                                     ops::OptimizerKind kind) {
+  TablePlan plan;
+  try {
+    plan = load_plan(chosen.plan);
+  } catch (std::exception const& error) {  // the message has the file
+    throw std::invalid_argument(fmt::format("--plan {}", error.what()));
   }
-  for (std::size_t t = 0; t < specs.size(); ++t) {
-    if (plan.tables[t].sharding != Sharding::column_wise) {
-      continue;
-    }
-    std::vector<int> all(
-        static_cast<std::size_t>(std::min<std::int64_t>(specs[t].rows, plan.ranks)));
-    std::iota(all.begin(), all.end(), 0);
-    how.fixed.push_back({specs[t].name, Sharding::row_wise, std::move(all)});
+  try {
+    require(plan.ranks == chosen.ranks,
+            "a plan for {} ranks; this run has {}",
+            plan.ranks,
+            chosen.ranks);
+    require_plan(specs, plan);
+    require_whole_rows(plan, kind);
+  } catch (std::invalid_argument const& error) {
+    throw std::invalid_argument(fmt::format("--plan {}: {}", chosen.plan, error.what()));
   }
-  return plan_tables(specs, ranks, how);
+  return plan;
 }
 
 }  // namespace
@@ -74,20 +77,9 @@ std::optional<TableParts> table_parts(std::vector<TableSpec> specs,
   bool const is_first = chosen.process.rank() == 0;
   TablePlan plan;
   if (!chosen.plan.empty() && std::filesystem::exists(chosen.plan)) {
-    plan = load_plan(chosen.plan);
-    require(plan.ranks == chosen.ranks,
-            "{}: a plan for {} ranks; this run has {}",
-            chosen.plan,
-            plan.ranks,
-            chosen.ranks);
-    try {
-      require_plan(specs, plan);
-      require_whole_rows(plan, update.optimizer);
-    } catch (std::invalid_argument const& error) {
-      throw std::invalid_argument(chosen.plan + ": " + error.what());
-    }
+    plan = plan_of_file(specs, chosen, update.optimizer);
   } else {
-    plan = chosen_plan(specs, chosen.ranks, how);
+    plan = plan_tables(specs, chosen.ranks, how);
     if (!chosen.plan.empty() && is_first) {
       cli::attempt_output("--plan", [&] { save_plan(chosen.plan, plan); });
     }

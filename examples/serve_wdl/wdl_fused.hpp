@@ -22,10 +22,10 @@ class WdlFused : public ms::load::ServedModel<R> {
  public:
   WdlFused(ms::Device<R> const& device, WdlWeights const& weights, int variant)
       : ms::load::ServedModel<R>(variant),
-        tables_(device, rows_of(weights), packed_width(weights)),
+        tables_(device, rows_of(weights), weights.packed_width()),
         layers_(device, with_packed_inputs(weights), weights.precision),
         wide_(device, wide_layer(weights)) {
-    auto const width = packed_width(weights);
+    auto const width = weights.packed_width();
     for (std::int64_t field = 0; field < weights.fields(); ++field) {
       auto const& table = weights.tables[static_cast<std::size_t>(field)];
       ms::PinnedArray<float, R> packed(device, static_cast<std::size_t>(table.rows * width));
@@ -71,14 +71,8 @@ class WdlFused : public ms::load::ServedModel<R> {
     }
     return rows;
   }
-  /// Returns the width of a row of the joined tables: the deep weights, the wide one, and zeros up
-  /// to a multiple of 16 bytes, the size of a vector load.
-  static std::int64_t packed_width(WdlWeights const& weights) {
-    constexpr std::int64_t kTogether = 4;
-    return (weights.embedding_dim + kTogether) / kTogether * kTogether;
-  }
   static std::int64_t packed_inputs(WdlWeights const& weights) {
-    return weights.fields() * packed_width(weights) + weights.dense_columns();
+    return weights.fields() * weights.packed_width() + weights.dense_columns();
   }
 
   /// Returns the layers of the deep part for inputs that contain wide weights and padding: in the
@@ -96,10 +90,10 @@ class WdlFused : public ms::load::ServedModel<R> {
     };
     auto const width = weights.embedding_dim;
     for (std::int64_t field = 0; field < weights.fields(); ++field) {
-      copy_rows(field * width, field * packed_width(weights), width);
+      copy_rows(field * width, field * weights.packed_width(), width);
     }
     copy_rows(weights.fields() * width,
-              weights.fields() * packed_width(weights),
+              weights.fields() * weights.packed_width(),
               weights.dense_columns());
     return layers;
   }
@@ -107,7 +101,7 @@ class WdlFused : public ms::load::ServedModel<R> {
     WdlWeights::Layer layer{packed_inputs(weights), 1, {}, weights.linear.bias};
     layer.weight.assign(static_cast<std::size_t>(layer.inputs), 0.0F);
     for (std::int64_t field = 0; field < weights.fields(); ++field) {
-      auto const column = field * packed_width(weights) + weights.embedding_dim;
+      auto const column = field * weights.packed_width() + weights.embedding_dim;
       layer.weight[static_cast<std::size_t>(column)] = 1;
     }
     std::ranges::copy(weights.linear.weight, layer.weight.end() - weights.dense_columns());

@@ -55,9 +55,14 @@ void widen_to_dense_columns(WdlWeights& weights) {
 
 }  // namespace
 
+std::int64_t WdlWeights::packed_width() const noexcept {
+  constexpr std::int64_t kTogether = 4;
+  return (embedding_dim + kTogether) / kTogether * kTogether;
+}
+
 std::int64_t WdlWeights::dense_columns() const noexcept {
   std::int64_t const together = precision == ms::Precision::fp32 ? 4 : 8;
-  auto const embedded = fields() * embedding_dim;
+  auto const embedded = fields() * (form == TableForm::fused ? packed_width() : embedding_dim);
   auto const least = embedded + std::max<std::int64_t>(continuous, 1);
   return (least + together - 1) / together * together - embedded;
 }
@@ -70,7 +75,8 @@ WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
   constexpr float kLimit = 0.05F;
   WdlWeights weights{.embedding_dim = options.embedding_dim,
                      .continuous = options.continuous,
-                     .precision = options.precision};
+                     .precision = options.precision,
+                     .form = options.tables};
   for (std::int64_t field = 0; field < options.fields; ++field) {
     auto const rows = options.table_rows;
     weights.tables.push_back(
@@ -99,7 +105,8 @@ WdlWeights random_weights(WdlOptions const& options, std::uint64_t seed) {
   return weights;
 }
 
-WdlWeights load_weights(std::filesystem::path const& path, ms::Precision precision) {
+WdlWeights load_weights(WdlOptions const& options) {
+  std::filesystem::path const path = options.model;
   ms::checkpoint::SafetensorsFile const file(path);
   auto const& saved = file.metadata();
   auto const names = saved.find("field_names");
@@ -107,7 +114,7 @@ WdlWeights load_weights(std::filesystem::path const& path, ms::Precision precisi
     throw std::invalid_argument(fmt::format(
         "{}: not a model of train_wdl: metadata 'field_names' is missing", path.string()));
   }
-  WdlWeights weights{.precision = precision};
+  WdlWeights weights{.precision = options.precision, .form = options.tables};
   for (auto const& field : lines_of(names->second)) {
     auto const shape = file.tensor("deep/" + field).shape;
     if (shape.size() != 2 || (!weights.tables.empty() && shape[1] != weights.embedding_dim)) {
@@ -144,12 +151,33 @@ WdlWeights load_weights(std::filesystem::path const& path, ms::Precision precisi
   return weights;
 }
 
+void require_float16(WdlWeights const& weights) {
+  constexpr float kLargest = 65'504.0F;
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    for (auto const* const values : {&weights.layers[i].weight, &weights.layers[i].bias}) {
+      for (float const value : *values) {
+        if (std::abs(value) > kLargest) {
+          throw std::invalid_argument(
+              fmt::format("--precision fp16: layer {} has a weight of {}; expected at most {} in "
+                          "size, or --precision bf16",
+                          i,
+                          value,
+                          kLargest));
+        }
+      }
+    }
+  }
+}
+
 WdlWeights make_weights(WdlOptions const& options, int variant) {
   if (options.model.empty()) {
     return random_weights(options, options.seed + static_cast<std::uint64_t>(variant));
   }
-  auto weights = load_weights(options.model, options.precision);
+  auto weights = load_weights(options);
   weights.layers.back().bias[0] += static_cast<float>(variant);
+  if (options.precision == ms::Precision::fp16) {
+    require_float16(weights);
+  }
   return weights;
 }
 

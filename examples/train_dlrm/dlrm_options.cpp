@@ -29,10 +29,11 @@ constexpr char const* kDescription =
     "to epoch.";
 
 void check(DlrmOptions& options) {
-  training::check(
-      options,
-      {{"--data", options.data}, {"--plan", options.plan}, {"--resume", options.resume, "--save"}},
-      {{"--save", options.save, ms::OutputFile::Kind::regular}});
+  std::vector<cli::InputOption> inputs{{"--data", options.data},
+                                       {"--resume", options.resume, "--save"}};
+  std::vector<cli::OutputOption> outputs{{"--save", options.save, ms::OutputFile::Kind::regular}};
+  training::add_plan(options, inputs, outputs);
+  training::check(options, inputs, outputs);
   training::check_ranks(options, options.batch);
   training::check_with_ranks(options, options);
   if (options.holdout == 1) {

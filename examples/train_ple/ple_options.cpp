@@ -30,7 +30,10 @@ constexpr char const* kDescription =
 constexpr std::int64_t kGeneratedBuckets = 100'000;
 
 void check(PleOptions& options) {
-  training::check(options, {{"--data", options.data}, {"--plan", options.plan}});
+  std::vector<cli::InputOption> inputs{{"--data", options.data}};
+  std::vector<cli::OutputOption> outputs;
+  training::add_plan(options, inputs, outputs);
+  training::check(options, inputs, outputs);
   training::check_ranks(options, options.batch);
   training::check_with_ranks(options, options);
   training::check_precision(options.shape.precision, options);

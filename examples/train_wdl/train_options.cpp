@@ -64,13 +64,16 @@ void check(TrainOptions& options) {
     throw UsageError(
         "--overlap does not go with --check and --trace, which change or record the times too");
   }
-  cli::check_outputs(
-      {{"--save", options.save, msstream::OutputFile::Kind::regular},
-       {"--report", options.report},
-       {"--trace", options.trace},
-       {cli::kOverlap, options.overlap},
-       {"--check-report", options.check_report}},
-      {{"--data", options.data}, {"--resume", options.resume, "--save"}, {"--plan", options.plan}});
+  std::vector<cli::InputOption> inputs{{"--data", options.data},
+                                       {"--resume", options.resume, "--save"}};
+  std::vector<cli::OutputOption> outputs{
+      {"--save", options.save, msstream::OutputFile::Kind::regular},
+      {"--report", options.report},
+      {"--trace", options.trace},
+      {cli::kOverlap, options.overlap},
+      {"--check-report", options.check_report}};
+  training::add_plan(options, inputs, outputs);
+  cli::check_outputs(outputs, inputs);
 }
 
 }  // namespace

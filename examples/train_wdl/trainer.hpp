@@ -120,6 +120,7 @@ class Trainer {
         {"reserved_bytes", memory.peak_reserved_bytes}};
     if (loss_scale_) {
       report["loss_scale"] = loss_scale_->value();
+      report["skipped_steps"] = optimizer_.status().skipped;
     }
     return report;
   }

@@ -161,7 +161,29 @@ TEST(WdlWeights, first_layer_takes_rows_of_whole_vectors) {
     EXPECT_EQ(weights.layers.front().inputs,
               weights.fields() * weights.embedding_dim + weights.dense_columns());
     EXPECT_EQ(weights.linear.inputs, weights.dense_columns());
+    for (std::int64_t const fields : {1, 2, 5, 33}) {
+      options.fields = fields;
+      for (auto const& [precision, together] :
+           {std::pair{Precision::fp32, 4}, {Precision::bf16, 8}, {Precision::fp16, 8}}) {
+        options.precision = precision;
+        options.tables = TableForm::fused;
+        auto const fused = serve_wdl::make_weights(options, 0);
+        EXPECT_EQ((fields * fused.packed_width() + fused.dense_columns()) % together, 0);
+        options.tables = TableForm::branches;
+        auto const branches = serve_wdl::make_weights(options, 0);
+        EXPECT_EQ((fields * branches.embedding_dim + branches.dense_columns()) % together, 0);
+      }
+    }
   }
+}
+
+TEST(WdlWeights, too_large_for_float16_are_refused) {
+  auto weights = serve_wdl::make_weights(small(), 0);
+  weights.layers[1].weight[3] = -65'504.0F;
+  serve_wdl::require_float16(weights);
+  weights.layers[1].weight[3] = -65'520.0F;
+  expect_refused([&] { serve_wdl::require_float16(weights); },
+                 "--precision fp16: layer 1 has a weight of -65520; expected at most 65504");
 }
 
 TEST(WdlWeights, variants_differ) {

@@ -322,15 +322,15 @@ TEST_F(TrainDlrmTablesInParts, that_cannot_be_are_refused) {
   auto const of_three =
       run_program(MSSTREAM_TRAIN_DLRM, in_parts(small(), 2) + Words{"--ranks", "3"});
   EXPECT_EQ(of_three.status, 1);
-  EXPECT_THAT(
-      of_three.err,
-      StartsWith("train_dlrm: error: " + path("plan2") + ": a plan for 2 ranks; this run has 3"));
+  EXPECT_THAT(of_three.err,
+              StartsWith("train_dlrm: error: --plan " + path("plan2") +
+                         ": a plan for 2 ranks; this run has 3"));
   (void)in_parts(small(), 2, true);
   auto const by_columns =
       run_program(MSSTREAM_TRAIN_DLRM, in_parts(small(), 2) + Words{"--plan", path("columns2")});
   EXPECT_EQ(by_columns.status, 1);
   EXPECT_THAT(by_columns.err,
-              StartsWith("train_dlrm: error: " + path("columns2") +
+              StartsWith("train_dlrm: error: --plan " + path("columns2") +
                          ": table 'table/3': column_wise, with one number a row by the update rule "
                          "rowwise_adagrad; expected row_wise, table_wise or replicated"));
 }

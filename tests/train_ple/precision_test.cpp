@@ -22,25 +22,17 @@ class TrainPlePrecision : public StepProgramTest {
   /// Returns program options whose widths are odd in half precision: 21 inputs of the first level
   /// are padded to 24, experts have 6 outputs.
   [[nodiscard]] static Words small() {
-    return {"--runtime",
-            runtime(),
-            "--rows",
-            "1000",
-            "--batch",
-            "120",
-            "--tasks",
-            "2",
-            "--hotness",
-            "2",
-            "--buckets",
-            "64",
-            "--steps",
-            "5",
-            "--quiet",
-            "--embedding-dim",
-            "4",
-            "--expert-outputs",
-            "6"};
+    return {"--runtime", runtime(),
+            "--rows",    "1000",
+            "--batch",   "120",
+            "--tasks",   "2",
+            "--hotness", "2",
+            "--buckets", "64",
+            "--steps",   "5",
+            "--quiet",   "--embedding-dim",
+            "4",         "--expert-outputs",
+            "6",         "--lr",
+            "0.05"};
   }
 };
 

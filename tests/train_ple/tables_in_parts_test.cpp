@@ -119,7 +119,8 @@ TEST_F(TrainPleTablesInParts, that_cannot_be_are_refused) {
   auto const of_four =
       run_program(MSSTREAM_TRAIN_PLE, in_parts("grouped", 2) + Words{"--ranks", "4"});
   EXPECT_EQ(of_four.status, 1);
-  EXPECT_THAT(of_four.err, HasSubstr(path("plan2") + ": a plan for 2 ranks; this run has 4"));
+  EXPECT_THAT(of_four.err,
+              HasSubstr("--plan " + path("plan2") + ": a plan for 2 ranks; this run has 4"));
 }
 
 TEST_F(TrainPleTablesInParts, learn_the_census_to_an_auc_of_94) {

@@ -43,6 +43,7 @@ TEST_P(TrainWdlPrecision, losses_of_half_precision_are_near_those_of_float32_and
   for (std::string const precision : {"bf16", "fp16"}) {
     auto const report = report_of(small() + Words{"--precision", precision});
     EXPECT_EQ(report.contains("loss_scale"), precision == "fp16");
+    EXPECT_EQ(report.contains("skipped_steps"), precision == "fp16");
     auto const& losses = report["losses"];
     ASSERT_EQ(losses.size(), exact.size());
     EXPECT_NE(losses, exact) << "the layers were not computed in half precision";

@@ -191,14 +191,14 @@ TEST_F(TrainWdlTablesInParts, that_cannot_be_are_refused) {
   auto const of_two = in_parts(2);
   auto const of_four = train_wdl(of_two + Words{"--ranks", "4"});
   EXPECT_EQ(of_four.status, 1);
-  EXPECT_THAT(
-      of_four.err,
-      StartsWith("train_wdl: error: " + path("plan2") + ": a plan for 2 ranks; this run has 4"));
+  EXPECT_THAT(of_four.err,
+              StartsWith("train_wdl: error: --plan " + path("plan2") +
+                         ": a plan for 2 ranks; this run has 4"));
   EXPECT_THAT(error_of(of_two + Words{"--embedding-dim", "1"}),
-              StartsWith("train_wdl: error: " + path("plan2") +
+              StartsWith("train_wdl: error: --plan " + path("plan2") +
                          ": table 'deep/C4', column_wise: 2 ranks for 1 columns"));
   std::ofstream(path("plan2")) << "{}";
-  EXPECT_THAT(error_of(of_two), StartsWith("train_wdl: error: " + path("plan2")));
+  EXPECT_THAT(error_of(of_two), StartsWith("train_wdl: error: --plan " + path("plan2")));
 }
 
 TEST_F(TrainWdlTablesInParts, learn_the_census_to_an_auc_of_94) {

@@ -192,7 +192,10 @@ class Planner {
     if (share_of(load) * plan_.ranks <= 1 && load.bytes <= options_.most_bytes_per_rank) {
       return std::nullopt;
     }
-    bool const by_columns = is_max || table.width / plan_.ranks >= kFewestColumns;
+    // Parts by columns would each have the numbers of the rows: those of the maximum have them.
+    bool const has_state_of_rows = options_.state_bytes_per_row > 0;
+    bool const by_columns =
+        is_max || (!has_state_of_rows && table.width / plan_.ranks >= kFewestColumns);
     auto const parts = std::min<std::int64_t>(plan_.ranks, by_columns ? table.width : table.rows);
     std::vector<int> all(static_cast<std::size_t>(parts));
     std::iota(all.begin(), all.end(), 0);

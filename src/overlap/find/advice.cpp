@@ -175,6 +175,12 @@ std::string advice(Cause cause, Framework framework) {
   return std::string(own.empty() ? texts.cuda : own);
 }
 
+std::string full_advice() {
+  return "Nothing is gained by more streams: each of these kernels has work for the whole device. "
+         "Make the kernels faster, or do less; streams help beside kernels that leave "
+         "multiprocessors free.";
+}
+
 std::string pool_advice() {
   return " A pool of cudaMallocAsync() gives its memory back to the driver at every "
          "synchronisation, "

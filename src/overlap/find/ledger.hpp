@@ -44,6 +44,8 @@ struct Charge {
   bool depends = false;
   Missing missing = Missing::nothing;  ///< of the cause `unknown`
   bool is_guess = false;  ///< whether what was held may need the holder, in spite of the cause
+  /// Whether what was held found no room beside the holder, which cost nothing; without a cause.
+  bool is_full = false;
 };
 
 /// The sum of all charges to one cause.

@@ -209,6 +209,9 @@ std::string class_text(Cause cause, CauseSum const& sum, Ns steps) {
   if (sum.beside <= 0) {
     return {};
   }
+  if (cause == Cause::multiprocessors_full) {
+    return " It counts as time alone: side by side, the kernels would take as long.";
+  }
   return fmt::format(" {} as time with two or more activities.",
                      sum.beside == sum.time()
                          ? std::string("It counts")

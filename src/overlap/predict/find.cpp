@@ -94,6 +94,12 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   LeastShares const least{.any = options.least_share};
   std::vector<Ledger> ledgers;
   std::vector<CauseSet> harmless(recording.devices.size(), CauseSet{});
+  struct HarmlessNote {
+    Index device = 0;
+    Cause cause = Cause::unknown;
+    std::string text;
+  };
+  std::vector<HarmlessNote> harmless_notes;
   // Time that cannot be gained is not lost: it counts for the next cause, or as time alone.
   for (bool again = true; again;) {
     again = false;
@@ -132,12 +138,14 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
                         : finding.cause == Cause::hardware_queue ? finding.lost
                                                                  : lost_beside(report, finding);
       if (lost > 0 && !known && !is_chain) {
-        report.notes.push_back(harmless_text(recording,
-                                             finding.device,
-                                             finding.cause,
-                                             lost,
-                                             report.window,
-                                             gains[i] == Gain::idle_time));
+        harmless_notes.push_back({finding.device,
+                                  finding.cause,
+                                  harmless_text(recording,
+                                                finding.device,
+                                                finding.cause,
+                                                lost,
+                                                report.window,
+                                                gains[i] == Gain::idle_time)});
         known = true;
         again = true;
       } else if (gains[i] != Gain::nothing || !is_chain) {
@@ -147,6 +155,14 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     report.findings = std::move(kept);
   }
   sort_findings(report.findings);
+  for (auto& [device, cause, text] : harmless_notes) {
+    bool const is_found = std::ranges::any_of(report.findings, [&](Finding const& finding) {
+      return finding.device == device && finding.cause == cause;
+    });
+    if (!is_found) {
+      report.notes.push_back(std::move(text));
+    }
+  }
   if (report.replay) {
     judge_replay(report);
   }

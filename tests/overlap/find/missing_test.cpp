@@ -66,6 +66,23 @@ TEST(MissingTest, types_are_named_where_no_stream_was_made_to_wait) {
   }
 }
 
+/// The legacy stream has the lowest number of its context: others wait for each other only by
+/// waits, queues or for room, whatever their types.
+TEST(MissingTest, types_of_two_streams_that_are_not_the_legacy_one_explain_nothing) {
+  HandMade program(3);
+  for (auto& stream : program.recording.streams) {
+    stream.type = StreamType::unknown;
+  }
+  program.kernel(0, -600, -500, -400);
+  for (int i = 0; i < 20; ++i) {
+    program.kernel(static_cast<Index>(1 + i % 2), 10.0 * i - 300, 201.0 * i, 201.0 * i + 200);
+  }
+  program.recording.sort();
+  auto const report = find(program.recording);
+  EXPECT_THAT(report.notes, Contains(HasSubstr("Record the hardware queue of each kernel")));
+  EXPECT_THAT(report.notes, ::testing::Not(Contains(HasSubstr("types of the streams"))));
+}
+
 TEST(MissingTest, one_stream_waits_for_no_other) {
   HandMade program(1);
   program.recording.has_syncs = false;

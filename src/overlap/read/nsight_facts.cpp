@@ -2,6 +2,7 @@
 // The tables of an export that describe processes, devices, streams and ranges.
 #ifdef MSSTREAM_HAS_SQLITE
 #include "overlap/read/nsight_reader.hpp"
+#include "overlap/recording/duration_text.hpp"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -361,11 +362,16 @@ void NsightReader::note_missing(std::vector<std::string>& notes) const {
     notes.push_back(fmt::format("the export lacks {}", fmt::join(missing, "; ")));
   }
   if (without_time_ != 0) {
-    notes.push_back(fmt::format("{} rows without a time were left out", without_time_));
+    notes.push_back(named_count_text(without_time_,
+                                     "row without a time was left out",
+                                     "rows without a time were left out",
+                                     first_without_time_));
   }
   if (auto const& [count, first] = database_.not_numbers(); count != 0) {
-    notes.push_back(fmt::format(
-        "{} values were left out that are no numbers, the first one in {}", count, first));
+    notes.push_back(named_count_text(count,
+                                     "value was left out that is no number",
+                                     "values were left out that are no numbers",
+                                     first));
   }
 }
 

@@ -100,12 +100,19 @@ std::vector<Recording> NsightReader::read() {
   }
   if (activities == 0) {
     std::vector<std::string> notes;
-    note_missing(notes);
+    if (without_time_ != 0) {
+      note_missing(notes);
+    }
+    for (auto const& [key, process] : processes_) {
+      if (auto const text = process.builder.backwards_text(); !text.empty()) {
+        notes.push_back(text);
+      }
+    }
     throw std::runtime_error(
         fmt::format("{}: no work of a device in it: record with nsys profile --trace=cuda,nvtx{}{}",
                     name_,
-                    without_time_ == 0 ? "" : "; ",
-                    without_time_ == 0 ? "" : fmt::format("{}", fmt::join(notes, "; "))));
+                    notes.empty() ? "" : "; ",
+                    fmt::join(notes, "; ")));
   }
   read_call_chains();
   read_calls();
@@ -147,6 +154,16 @@ void NsightReader::read_rows(std::string_view table,
 bool NsightReader::is_in_range(std::optional<std::int64_t> begin, std::optional<std::int64_t> end) {
   constexpr auto most = RecordingBuilder::kLatestTime;
   return begin && end && *begin > -most && *begin<most&& * end> - most && *end < most;
+}
+
+/// Counts a row that has no time, and keeps its place if it is the first one.
+void NsightReader::leave_out(std::string_view table, std::optional<std::int64_t> correlation) {
+  if (++without_time_ == 1) {
+    first_without_time_ = table;
+    if (correlation) {
+      first_without_time_ += fmt::format(", correlationId {}", *correlation);
+    }
+  }
 }
 
 NsightReader::ProcessKey NsightReader::key_of_pid(std::optional<std::int64_t> global_pid) const {
@@ -208,7 +225,7 @@ void NsightReader::read_calls() {
             {"start", "end", "globalTid", "correlationId", "nameId", "callchainId"},
             [this](Row const& row) {
               if (!is_in_range(row.number(start), row.number(end))) {
-                ++without_time_;
+                leave_out(kCalls, row.number(correlation));
                 return;
               }
               auto const thread = row.number(tid, 0);
@@ -244,7 +261,7 @@ void NsightReader::read_syncs() {
   enum : std::size_t { start, end, device, context, stream, correlation, pid, type, event_sync };
   auto const take = [this](Row const& row) {
     if (!is_in_range(row.number(start), row.number(end))) {
-      ++without_time_;
+      leave_out(kSyncs, row.number(correlation));
       return;
     }
     auto& owner = process(key_of_pid(row.number(pid)));
@@ -281,7 +298,7 @@ void NsightReader::read_overheads() {
   enum : std::size_t { start, end, tid, type, name };
   auto const take = [this](Row const& row, bool of_profiler) {
     if (!is_in_range(row.number(start), row.number(end))) {
-      ++without_time_;
+      leave_out(kOverheads, std::nullopt);
       return;
     }
     auto const thread = row.number(tid, 0);

@@ -81,6 +81,7 @@ class NsightReader {
                                        std::int64_t context,
                                        std::optional<std::int64_t> number);
   [[nodiscard]] std::string_view string(std::optional<std::int64_t> id) const;
+  void leave_out(std::string_view table, std::optional<std::int64_t> correlation);
   [[nodiscard]] static bool is_in_range(std::optional<std::int64_t> begin,
                                         std::optional<std::int64_t> end);
   void read_rows(std::string_view table,
@@ -99,6 +100,7 @@ class NsightReader {
   CallChains chains_;  ///< with texts of strings_
   std::map<ProcessKey, Process> processes_;
   std::uint64_t without_time_ = 0;
+  std::string first_without_time_;
 };
 
 }  // namespace msstream::overlap

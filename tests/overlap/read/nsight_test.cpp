@@ -231,11 +231,13 @@ TEST_F(NsightTest, texts_in_place_of_numbers_are_left_out_and_counted) {
                     "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'abc' WHERE streamId = 7;"));
   EXPECT_EQ(recordings.at(0).activities.size(), 1U);
   EXPECT_THAT(recordings[0].notes,
-              Contains(HasSubstr("the first one in CUPTI_ACTIVITY_KIND_KERNEL.start")));
+              Contains(HasSubstr("the first one: CUPTI_ACTIVITY_KIND_KERNEL.start")));
   auto const why = refusal(database(std::string(kHead) + kWork +
                                     "DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY;"
                                     "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'abc';"));
-  EXPECT_THAT(why, HasSubstr("3 rows without a time were left out"));
+  EXPECT_THAT(why,
+              HasSubstr("3 rows without a time were left out, the first one: "
+                        "CUPTI_ACTIVITY_KIND_KERNEL, correlationId 11"));
   EXPECT_THAT(why, HasSubstr("CUPTI_ACTIVITY_KIND_KERNEL.start"));
 }
 
@@ -257,6 +259,10 @@ TEST_F(NsightTest, other_databases_are_refused_by_name) {
   EXPECT_THAT(refusal(database("CREATE TABLE cookies (id INTEGER);")),
               HasSubstr("no export of Nsight Systems: its tables are cookies"));
   EXPECT_THAT(refusal(database(kHead)), HasSubstr("no work of a device"));
+  EXPECT_THAT(refusal(database(std::string(kHead) + kWork +
+                               "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 100;"
+                               "DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY;")),
+              HasSubstr("2 records end before they begin, and were left out, the first one: "));
   // A view could be one that never ends.
   EXPECT_THAT(
       refusal(database(

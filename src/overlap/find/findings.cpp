@@ -43,8 +43,9 @@ Finding finding_of(
   finding.intervals = ledger.take_intervals(cause);
   finding.occurrences = sum.occurrences;
   finding.is_guess = sum.is_guess();
-  finding.summary = summary(program, cause, sum, window) +
-                    class_text(cause, sum, ledger.of(Cause::true_dependency).idle);
+  finding.summary =
+      summary(program, cause, sum, window) +
+      class_text(cause, sum, ledger.of(Cause::true_dependency).idle - ledger.dependent().idle);
   auto const framework = framework_of(program.recording());
   finding.advice = advice(cause, framework);
   bool const grows_pool = std::ranges::any_of(
@@ -188,8 +189,11 @@ std::vector<Finding> findings_of(Program const& program,
   of_chain.chain = findings.empty() ? least.chain : least.chain_beside;
   if (static_cast<double>(chain.time()) >=
           least_share(Cause::true_dependency, of_chain) * static_cast<double>(window.length()) &&
-      chain.time() > 0 && has_several_streams(program, device, window)) {
+      chain.time() > 0 && (chain.idle > 0 || has_several_streams(program, device, window))) {
     findings.push_back(finding_of(program, ledger, Cause::true_dependency, device, window));
+    if (chain.idle > chain.beside) {
+      findings.back().advice = other_device_advice();
+    }
   }
   if (is_full) {
     findings.push_back(finding_of(program, ledger, Cause::multiprocessors_full, device, window));

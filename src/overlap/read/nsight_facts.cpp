@@ -298,6 +298,11 @@ void NsightReader::describe_processes() {
     recording.has_calls = !recording.calls.empty();
     recording.has_overheads = database_.has("CUPTI_ACTIVITY_KIND_OVERHEAD");
     recording.has_syncs = process.joined_waits != 0;
+    if (process.joined_waits != 0 && joins_by_event_) {
+      recording.notes.emplace_back(
+          "the export has no column eventSyncId: each wait counts as one for the last recording of "
+          "its event in its context");
+    }
     if (process.waits != 0 && process.joined_waits == 0) {
       recording.lacks_event_numbers =
           database_.has("CUPTI_ACTIVITY_KIND_CUDA_EVENT") &&

@@ -81,6 +81,8 @@ NsightReader::NsightReader(std::filesystem::path const& file,
                            std::string_view("StringIds")}) {
     all_rows_ += progress_ ? database_.most_rows(table) : 0;
   }
+  joins_by_event_ = database_.has(kEvents) && (!database_.has(kEvents, "eventSyncId") ||
+                                               !database_.has(kSyncs, "eventSyncId"));
   for (auto const table : {kKernels, kCopies, kFills}) {
     has_processes_ =
         has_processes_ && (!database_.has(table) || database_.has(table, "globalPid") ||
@@ -250,15 +252,48 @@ void NsightReader::read_event_records() {
     if (auto const id = positive(row.number(sync)); id != kUnknown) {
       owner.records[id] = recorded;
     }
+    if (joins_by_event_ && recorded.record > 0 && recorded.event != kUnknown) {
+      owner.records_of_event[{recorded.event, row.number(context, kUnknown)}].push_back(recorded);
+    }
   };
   read_rows(
       kEvents,
       {"deviceId", "contextId", "streamId", "correlationId", "globalPid", "eventId", "eventSyncId"},
       take);
+  for (auto& [key, process] : processes_) {
+    for (auto& [event, records] : process.records_of_event) {
+      std::ranges::stable_sort(records, {}, &RecordedEvent::record);
+    }
+  }
+}
+
+/// Correlations count the calls in their order.
+std::optional<RecordedEvent> NsightReader::last_record(Process const& process,
+                                                       std::int64_t event,
+                                                       std::int64_t context,
+                                                       std::int64_t wait) {
+  auto const found = process.records_of_event.find({event, context});
+  if (found == process.records_of_event.end()) {
+    return std::nullopt;
+  }
+  auto const& records = found->second;
+  auto const after = std::ranges::lower_bound(records, wait, {}, &RecordedEvent::record);
+  return after == records.begin() ? std::nullopt : std::optional(*(after - 1));
 }
 
 void NsightReader::read_syncs() {
-  enum : std::size_t { start, end, device, context, stream, correlation, pid, type, event_sync };
+  enum : std::size_t {
+    start,
+    end,
+    device,
+    context,
+    stream,
+    correlation,
+    pid,
+    type,
+    event_sync,
+    event
+  };
   auto const take = [this](Row const& row) {
     if (!is_in_range(row.number(start), row.number(end))) {
       leave_out(kSyncs, row.number(correlation));
@@ -276,8 +311,13 @@ void NsightReader::read_syncs() {
       if (auto const found = owner.records.find(row.number(event_sync, kUnknown));
           found != owner.records.end()) {
         recorded = found->second;
-        ++owner.joined_waits;
+      } else if (joins_by_event_) {
+        recorded = last_record(owner,
+                               row.number(event, kUnknown),
+                               row.number(context, kUnknown),
+                               row.number(correlation, 0));
       }
+      owner.joined_waits += recorded ? 1 : 0;
     }
     owner.builder.add(sync, row.number(correlation, 0), recorded);
   };
@@ -290,7 +330,8 @@ void NsightReader::read_syncs() {
              "correlationId",
              "globalPid",
              "syncType",
-             "eventSyncId"},
+             "eventSyncId",
+             "eventId"},
             take);
 }
 

@@ -396,5 +396,33 @@ TEST(FindTest, work_without_length_is_refused_with_its_time) {
   }
 }
 
+/// Two devices work in turn, and each waits for the other one: both idle for half of the time.
+TEST(FindTest, idle_time_for_another_device_is_a_chain_of_work) {
+  for (bool const waits : {false, true}) {
+    HandMade program(2);
+    program.recording.devices.push_back(program.recording.devices[0]);
+    program.recording.devices[1].number = 1;
+    program.recording.streams[1].device = 1;
+    program.kernel(0, 0, 10, 210);
+    for (int i = 1; i < 10; ++i) {
+      auto const own = static_cast<Index>(i % 2);
+      double const issued = 10.0 * i;
+      if (waits) {
+        program.wait(own, 1 - own, issued, issued + 1);
+      }
+      program.kernel(own, issued + 2, 10 + 205.0 * i, 10 + 205.0 * i + 200);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    auto const* const chain = finding_of(report, Cause::true_dependency);
+    ASSERT_EQ(chain != nullptr, waits);
+    if (waits) {
+      EXPECT_GT(2 * chain->lost, report.window.length() / 2);
+      EXPECT_THAT(chain->evidence.front().text, ::testing::HasSubstr("which waited for kernel"));
+      EXPECT_THAT(chain->summary, ::testing::HasSubstr("It is idle"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msstream::overlap

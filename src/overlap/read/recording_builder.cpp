@@ -277,7 +277,22 @@ void RecordingBuilder::find_recorded_streams() {
     auto const other = by_number.find(recording_.streams[stream].number);
     return other == by_number.end() || other->second == kNone ? stream : other->second;
   };
+  // Some files have contexts for waits and none for work, or the other way round.
+  auto const with_work = [&](Index stream) {
+    if (stream == kNone || works[stream]) {
+      return stream;
+    }
+    auto const& own = recording_.streams[stream];
+    auto const other = by_number.find(own.number);
+    if (other == by_number.end() || other->second == kNone) {
+      return stream;
+    }
+    auto const& found = recording_.streams[other->second];
+    bool const lacks_context = (own.context == kUnknown) != (found.context == kUnknown);
+    return lacks_context && own.device == found.device ? other->second : stream;
+  };
   for (std::size_t i = 0; i < recording_.syncs.size(); ++i) {
+    recording_.syncs[i].stream = with_work(recording_.syncs[i].stream);
     auto& stream = recording_.syncs[i].record_stream;
     stream = find(stream, pending_syncs_[i].record);
   }

@@ -396,6 +396,29 @@ TEST(FindTest, work_without_length_is_refused_with_its_time) {
   }
 }
 
+/// A collective runs alone, beside a kernel, or in a group of one rank.
+TEST(FindTest, one_rank_does_not_tell_how_long_its_collectives_waited) {
+  struct Setup {
+    bool alone = true;
+    int ranks = 8;
+  };
+  for (auto const& [alone, ranks] : {Setup{}, Setup{.alone = false}, Setup{.ranks = 1}}) {
+    HandMade program(2);
+    program.recording.collectives.push_back(
+        {.name = program.recording.names.id_of("allreduce"), .ranks = ranks});
+    program.kernel(0, 0, 10, alone ? 110 : 410);
+    program.recording.activities[program.kernel(1, 4, 110, 310)].collective = 0;
+    program.kernel(0, 8, 410, 510);
+    program.recording.sort();
+    auto const report = find(program.recording);
+    auto const is_noted = std::ranges::any_of(report.notes, [](std::string const& note) {
+      return note.find("with nothing beside them for 200 µs (40%). One rank alone") !=
+             std::string::npos;
+    });
+    EXPECT_EQ(is_noted, alone && ranks > 1) << alone << ranks;
+  }
+}
+
 /// Two devices work in turn, and each waits for the other one: both idle for half of the time.
 TEST(FindTest, idle_time_for_another_device_is_a_chain_of_work) {
   for (bool const waits : {false, true}) {

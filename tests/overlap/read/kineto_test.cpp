@@ -185,6 +185,18 @@ TEST_F(KinetoTest, records_that_run_backwards_are_left_out_with_a_note) {
               ::testing::Contains(HasSubstr("1 event without a time or a stream was left out: a")));
 }
 
+/// Kernels without a context, and a wait with one.
+TEST_F(KinetoTest, streams_are_one_if_only_their_waits_have_a_context) {
+  auto const recording = read_one(trace_of(R"(
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 1, "dur": 1},
+    {"ph": "X", "cat": "kernel", "name": "b", "pid": 0, "tid": 20, "ts": 3, "dur": 1},
+    {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 0, "tid": 20, "ts": 2, "dur": 0,
+     "args": {"cuda_sync_kind": "Stream Wait Event", "stream": 20, "device": 0, "context": 1, "wait_on_stream": 7}})"));
+  ASSERT_EQ(recording.syncs.size(), 1U);
+  EXPECT_EQ(recording.syncs[0].stream, recording.activities[1].stream);
+  EXPECT_EQ(recording.syncs[0].record_stream, recording.activities[0].stream);
+}
+
 /// A wait of a stream takes no time: what it is for counts, whatever length was written.
 TEST_F(KinetoTest, waits_that_run_backwards_are_kept) {
   auto const recording = read_one(trace_of(std::string(kKernel) + R"(,

@@ -308,6 +308,33 @@ bool Holds::follows(Index held, Index running) const {
   return begin <= end + close;
 }
 
+/// Whether work needs other work by its kind: a kernel an upload, a download or a collective a
+/// kernel.
+bool Holds::needs_by_kind(Index after, Index before) const {
+  auto const& first = program_.activity(before);
+  auto const& second = program_.activity(after);
+  bool const is_kernel = first.kind == ActivityKind::kernel && !collectives_.is_one(before);
+  return (is_copy(first, CopyDirection::h2d) && second.kind == ActivityKind::kernel) ||
+         (is_kernel && (is_copy(second, CopyDirection::d2h) || collectives_.is_one(after)));
+}
+
+/// Whether an activity began as soon as work of another stream had ended that it needs by its kind:
+/// a wait that nobody recorded was surely for that.
+bool Holds::followed_what_it_needs(Index held) const {
+  constexpr Index kMostSteps = 64;
+  auto const close = tolerance::of_order(program_.recording());
+  auto const& after = program_.activity(held);
+  for (Index i = held; i > 0 && held - i < kMostSteps;) {
+    auto const& before = program_.activity(--i);
+    if (before.stream != after.stream && needs_by_kind(held, i) &&
+        before.time.end <= after.time.begin && after.time.begin - before.time.end <= close &&
+        program_.device_of(i) == program_.device_of(held)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Missing Holds::unseen_wait(Index held) const {
   auto const& recording = program_.recording();
   auto const call = program_.activity(held).call;
@@ -355,7 +382,9 @@ std::optional<Hold> Holds::by_resources(Index held,
     return std::nullopt;
   }
   if (auto const unseen = unseen_wait(held); unseen != Missing::nothing) {
-    return Hold{.cause = Cause::unknown, .missing = unseen};
+    return unseen == Missing::waits && followed_what_it_needs(held)
+               ? Hold{}
+               : Hold{.cause = Cause::unknown, .missing = unseen};
   }
   if (a.kind == ActivityKind::copy && b.kind == ActivityKind::copy && a.direction == b.direction &&
       a.direction != CopyDirection::unknown) {

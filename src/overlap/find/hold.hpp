@@ -79,6 +79,8 @@ class Holds {
   [[nodiscard]] bool is_turn(Index before, Index after) const;
   [[nodiscard]] bool are_kernels(Index held, Index running) const;
   [[nodiscard]] bool follows(Index held, Index running) const;
+  [[nodiscard]] bool needs_by_kind(Index after, Index before) const;
+  [[nodiscard]] bool followed_what_it_needs(Index held) const;
 
   Program const& program_;
   Collectives const& collectives_;

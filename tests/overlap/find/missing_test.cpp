@@ -83,6 +83,31 @@ TEST(MissingTest, types_of_two_streams_that_are_not_the_legacy_one_explain_nothi
   EXPECT_THAT(report.notes, ::testing::Not(Contains(HasSubstr("types of the streams"))));
 }
 
+/// Uploads, kernels and downloads in three streams, which wait for each other by waits that nobody
+/// recorded: by their kinds, the work needs that. An upload that waits for a kernel may not.
+TEST(MissingTest, unrecorded_waits_between_copies_and_kernels_are_needed) {
+  for (bool const upload_waits : {false, true}) {
+    HandMade program(3);
+    program.recording.has_syncs = false;
+    for (int i = 0; i < 12; ++i) {
+      double const at = (upload_waits ? 406.0 : 302.0) * i;
+      double const call = 30.0 * i;
+      if (upload_waits) {
+        program.call(CallKind::wait_event, call - 2, call - 1);
+      }
+      program.copy(1, CopyDirection::h2d, call, at + 10, at + 310);
+      program.call(CallKind::wait_event, call + 4, call + 5);
+      program.kernel(0, call + 6, at + 312, at + 412);
+      program.call(CallKind::wait_event, call + 10, call + 11);
+      program.copy(2, CopyDirection::d2h, call + 12, at + 414, at + 464);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    auto const is_unknown = [](Finding const& finding) { return finding.cause == Cause::unknown; };
+    EXPECT_EQ(std::ranges::any_of(report.findings, is_unknown), upload_waits);
+  }
+}
+
 TEST(MissingTest, one_stream_waits_for_no_other) {
   HandMade program(1);
   program.recording.has_syncs = false;

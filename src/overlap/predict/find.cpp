@@ -156,9 +156,10 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   }
   sort_findings(report.findings);
   for (auto& [device, cause, text] : harmless_notes) {
-    bool const is_found = std::ranges::any_of(report.findings, [&](Finding const& finding) {
-      return finding.device == device && finding.cause == cause;
-    });
+    bool const is_found = cause == Cause::multiprocessors_full &&
+                          std::ranges::any_of(report.findings, [&](Finding const& finding) {
+                            return finding.device == device && finding.cause == cause;
+                          });
     if (!is_found) {
       report.notes.push_back(std::move(text));
     }

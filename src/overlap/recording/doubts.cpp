@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -98,6 +100,19 @@ void note_long_work(Recording& recording) {
   }
 }
 
+/// Events with one kind of doubtful times.
+struct Doubted {
+  std::uint64_t count = 0;
+  std::string first;
+
+  void add(std::string text) { first = ++count == 1 ? std::move(text) : first; }
+  void note(Recording& recording, std::string_view one, std::string_view several) const {
+    if (count > 0) {
+      recording.notes.push_back(named_count_text(count, one, several, first));
+    }
+  }
+};
+
 /// Returns the end of all that happened on devices and in calls, apart from calls that go on while
 /// their thread makes others, which `goes_on` has.
 Ns end_of_all(Recording const& recording, std::vector<bool> const& goes_on) {
@@ -135,38 +150,50 @@ void note_doubtful_times(Recording& recording) {
   auto end = end_of_all(recording, goes_on);
   auto const begin = std::min(recording.activities.front().time.begin,
                               calls.empty() ? end : calls.front().time.begin);
+  Doubted doubted_calls;
   for (Index i = 0; i < calls.size(); ++i) {
     auto& time = calls[i].time;
     if (goes_on[i] && time.end > end) {
       auto const until = calls[next[i]].time.begin;
-      recording.notes.push_back(fmt::format(
-          "the call {}() at {} ms takes {} and ends after all work, but its thread makes its next "
-          "call after {}: its duration is wrong, and it counts until that call",
-          recording.names[calls[i].name],
-          ms_text(time.begin),
-          duration_text(time.length()),
-          duration_text(until - time.begin)));
-      for (auto& sync : recording.syncs) {
-        sync.time.end = sync.call == i ? until : sync.time.end;
-      }
+      doubted_calls.add(
+          fmt::format("{}() at {} ms takes {}, and its thread makes its next call "
+                      "after {}",
+                      recording.names[calls[i].name],
+                      ms_text(time.begin),
+                      duration_text(time.length()),
+                      duration_text(until - time.begin)));
       time.end = until;
+    } else {
+      goes_on[i] = false;
     }
   }
+  for (auto& sync : recording.syncs) {
+    if (sync.call != kNone && goes_on[sync.call]) {
+      sync.time.end = std::max(sync.time.begin, calls[sync.call].time.end);
+    }
+  }
+  doubted_calls.note(recording,
+                     "call ends after all work, though its thread makes others: it counts until "
+                     "the next one",
+                     "calls end after all work, though their threads make others: they count until "
+                     "the next one");
   for (auto const& range : recording.ranges) {
     end = std::max(end, range.time.begin);
   }
+  Doubted doubted_ranges;
   for (auto& range : recording.ranges) {
     // A host may go on for a while without calls.
     if ((range.time.end - end) / kSmallPart > end - begin) {
-      recording.notes.push_back(
-          fmt::format("the range {} at {} ms ends {} after all else in the recording: its end is "
-                      "hardly right, and it counts until all else has ended",
-                      recording.names[range.name],
-                      ms_text(range.time.begin),
-                      duration_text(range.time.end - end)));
+      doubted_ranges.add(fmt::format("{} at {} ms ends {} later",
+                                     recording.names[range.name],
+                                     ms_text(range.time.begin),
+                                     duration_text(range.time.end - end)));
       range.time.end = end;
     }
   }
+  doubted_ranges.note(recording,
+                      "range ends long after all else, and counts until that",
+                      "ranges end long after all else, and count until that");
 }
 
 }  // namespace msstream::overlap

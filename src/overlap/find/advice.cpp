@@ -175,6 +175,18 @@ std::string advice(Cause cause, Framework framework) {
   return std::string(own.empty() ? texts.cuda : own);
 }
 
+std::string other_device_advice() {
+  return "If the waits are needed, give each device work of its own meanwhile: divide a batch into "
+         "several that follow each other through the devices, as pipelines do, or let each device "
+         "work on a batch of its own.";
+}
+
+std::string full_advice() {
+  return "Nothing is gained by more streams: each of these kernels has work for the whole device. "
+         "Make the kernels faster, or do less; streams help beside kernels that leave "
+         "multiprocessors free.";
+}
+
 std::string pool_advice() {
   return " A pool of cudaMallocAsync() gives its memory back to the driver at every "
          "synchronisation, "

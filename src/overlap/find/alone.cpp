@@ -12,14 +12,6 @@
 namespace msstream::overlap {
 namespace {
 
-constexpr int kMostKernels = 256;  ///< looked at before and after a copy
-constexpr Ns kShortCopy = 20'000;  ///< of copies whose bytes are unknown
-
-bool moves_data(Activity const& copy) {
-  return copy.bytes == kUnknown ? copy.time.length() >= kShortCopy
-                                : copy.bytes >= tolerance::kSmallCopyBytes;
-}
-
 /// Whether a host in this state could not issue, whatever it had to issue.
 bool blocks(Cause cause) {
   return cause != Cause::launch_bound && cause != Cause::host_busy;
@@ -74,12 +66,16 @@ void AloneTime::charge(Interval time, Index running, Ledger& ledger) {
     }
     auto charge = rest;
     bool is_harmless = false;
+    Index without_room = kNone;
     for (auto const& offered : offers_) {
       if (offered.time.begin > part.begin || offered.time.end < part.end) {
         continue;
       }
       if (offered.cause && harmless_[static_cast<std::size_t>(*offered.cause)]) {
         is_harmless = true;
+        if (offered.cause == Cause::multiprocessors_full && without_room == kNone) {
+          without_room = offered.held;
+        }
       } else if (!offered.cause) {
         if (!charge.cause && !charge.depends) {
           charge = offered;
@@ -90,6 +86,11 @@ void AloneTime::charge(Interval time, Index running, Ledger& ledger) {
     }
     if (is_harmless && charge.cause == Cause::unknown) {
       charge = rest;  // known, and no loss
+    }
+    if (!charge.cause && without_room != kNone) {
+      charge = rest;
+      charge.held = without_room;
+      charge.is_full = true;
     }
     charge.time = part;
     ledger.add(charge);
@@ -313,115 +314,6 @@ Index AloneTime::apart_behind(Index running, Ns until) const {
     before = next;
   }
   return kNone;
-}
-
-/// Returns since when kernels ran in a copy's stream right before it: beside them, it could run.
-Ns AloneTime::kernels_since(Index copy) const {
-  Ns since = program_.activity(copy).time.begin;
-  auto i = program_.previous(copy);
-  for (int step = 0; step < kMostKernels && i != kNone; ++step, i = program_.previous(i)) {
-    if (program_.activity(i).kind == ActivityKind::copy) {
-      break;
-    }
-    since = program_.activity(i).time.begin;
-  }
-  return since;
-}
-
-/// Returns until when kernels ran in a copy's stream right after it.
-Ns AloneTime::kernels_until(Index copy) const {
-  Ns until = program_.activity(copy).time.end;
-  auto i = program_.next(copy);
-  for (int step = 0; step < kMostKernels && i != kNone; ++step, i = program_.next(i)) {
-    if (program_.activity(i).kind == ActivityKind::copy) {
-      break;
-    }
-    until = program_.activity(i).time.end;
-  }
-  return until;
-}
-
-/// Whether two copies, one right after the other in a stream, go in opposite directions between
-/// host and device, so that two engines could run them at once. Without a kernel between, the
-/// second one has nothing of the first one to move.
-bool AloneTime::is_turn(Index first, Index second) const {
-  if (first == kNone || second == kNone) {
-    return false;
-  }
-  auto const& a = program_.activity(first);
-  auto const& b = program_.activity(second);
-  auto const declared = program_.declared(first, second);
-  bool const opposite = (a.direction == CopyDirection::h2d && b.direction == CopyDirection::d2h) ||
-                        (a.direction == CopyDirection::d2h && b.direction == CopyDirection::h2d);
-  return a.kind == ActivityKind::copy && b.kind == ActivityKind::copy && opposite &&
-         moves_data(a) && moves_data(b) && !(declared && *declared) && program_.has_call(second) &&
-         program_.issued(second) < a.time.end &&
-         b.time.begin <= a.time.end + tolerance::of_order(program_.recording());
-}
-
-/// Offers the time of a copy beside which the next one of its stream could run. Of copies in turn,
-/// each counts in one pair.
-void AloneTime::offer_other_direction(Interval time, Index running) {
-  auto const& copy = program_.activity(running);
-  auto const next = program_.next(running);
-  bool const counted =
-      copy.direction == CopyDirection::d2h && is_turn(program_.previous(running), running);
-  if (counted || !is_turn(running, next)) {
-    return;
-  }
-  auto const room = program_.activity(next).time.length();
-  offer({.time = {std::max(program_.issued(next), copy.time.end - room), copy.time.end},
-         .kind = TimeClass::lost,
-         .cause = Cause::one_stream_two_roles,
-         .held = next,
-         .holder = running},
-        time);
-}
-
-/// Offers the time of a copy that is alone because it is pageable, or in a stream with kernels.
-void AloneTime::offer_own_copy(Interval time, Index running) {
-  auto const& copy = program_.activity(running);
-  if (!moves_data(copy)) {
-    return;
-  }
-  auto const close = tolerance::of_order(program_.recording());
-  auto const before = program_.previous(running);
-  auto const next = program_.next(running);
-  bool const has_neighbour = before != kNone || next != kNone;
-  if (is_pageable(copy) && has_neighbour) {
-    offer({.time = time,
-           .kind = TimeClass::lost,
-           .cause = Cause::pageable_copy,
-           .held = running,
-           .holder = running,
-           .call = copy.call},
-          time);
-    return;
-  }
-  offer_other_direction(time, running);
-  Charge charge{.time = time, .kind = TimeClass::lost, .cause = Cause::one_stream_two_roles};
-  if (copy.direction == CopyDirection::h2d && before != kNone && program_.has_call(running)) {
-    auto const& kernel = program_.activity(before);
-    if (kernel.kind == ActivityKind::kernel && copy.time.begin <= kernel.time.end + close) {
-      // It could have begun when it was issued, beside the kernel.
-      auto const room =
-          copy.time.begin - std::max(program_.issued(running), kernels_since(running));
-      charge.time = {copy.time.begin, copy.time.begin + room - close};
-      charge.held = running;
-      charge.holder = before;
-      offer(charge, time);
-    }
-  }
-  if (copy.direction == CopyDirection::d2h && next != kNone && program_.has_call(next)) {
-    auto const& kernel = program_.activity(next);
-    if (kernel.kind == ActivityKind::kernel && kernel.time.begin <= copy.time.end + close) {
-      auto const room = kernels_until(running) - copy.time.end;
-      charge.time = {std::max(program_.issued(next), time.end - room), time.end};
-      charge.held = next;
-      charge.holder = running;
-      offer(charge, time);
-    }
-  }
 }
 
 /// Whether two threads issued two activities while both made calls: one waited for the driver's

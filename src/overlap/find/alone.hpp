@@ -40,6 +40,9 @@ class AloneTime {
   void offer_own_copy(Interval time, Index running);
   void offer_other_direction(Interval time, Index running);
   [[nodiscard]] bool is_turn(Index first, Index second) const;
+  [[nodiscard]] bool is_opposite(Index i, Index copy) const;
+  [[nodiscard]] Index before_downloads(Index copy) const;
+  [[nodiscard]] Index behind_uploads(Index copy) const;
   [[nodiscard]] Ns kernels_since(Index copy) const;
   [[nodiscard]] Ns kernels_until(Index copy) const;
   void offer_peers(Interval time, Index running);

@@ -43,8 +43,9 @@ Finding finding_of(
   finding.intervals = ledger.take_intervals(cause);
   finding.occurrences = sum.occurrences;
   finding.is_guess = sum.is_guess();
-  finding.summary = summary(program, cause, sum, window) +
-                    class_text(cause, sum, ledger.of(Cause::true_dependency).idle);
+  finding.summary =
+      summary(program, cause, sum, window) +
+      class_text(cause, sum, ledger.of(Cause::true_dependency).idle - ledger.dependent().idle);
   auto const framework = framework_of(program.recording());
   finding.advice = advice(cause, framework);
   bool const grows_pool = std::ranges::any_of(
@@ -164,14 +165,23 @@ std::vector<Finding> findings_of(Program const& program,
     return time > 0 && static_cast<double>(time) >=
                            least_share(cause, least) * static_cast<double>(window.length());
   };
+  // Kernels that fill the device and gain nothing from each other are no fault either: they count
+  // as time alone, and say why nothing overlapped if no other finding does.
+  auto const& full = ledger.of(Cause::multiprocessors_full);
+  bool const gains_from_room = full.idle + full.lost > 0;
   for (auto const& text : cause_texts()) {
-    if (text.cause != Cause::true_dependency && enough(text.cause)) {
+    bool const is_fault = text.cause != Cause::true_dependency &&
+                          (text.cause != Cause::multiprocessors_full || gains_from_room);
+    if (is_fault && enough(text.cause)) {
       findings.push_back(finding_of(program, ledger, text.cause, device, window));
       if (text.cause == Cause::unknown) {
         findings.back().advice = record_text(ledger.mostly_missing(), program.recording());
       }
     }
   }
+  bool const is_full =
+      findings.empty() && !gains_from_room && full.time() > 0 &&
+      static_cast<double>(full.time()) >= least.full * static_cast<double>(window.length());
   // A chain of work is no fault, and comes last. Beside other findings, its waits are worth a look
   // also if they take less time.
   auto const& chain = ledger.dependent();
@@ -179,8 +189,15 @@ std::vector<Finding> findings_of(Program const& program,
   of_chain.chain = findings.empty() ? least.chain : least.chain_beside;
   if (static_cast<double>(chain.time()) >=
           least_share(Cause::true_dependency, of_chain) * static_cast<double>(window.length()) &&
-      chain.time() > 0 && has_several_streams(program, device, window)) {
+      chain.time() > 0 && (chain.idle > 0 || has_several_streams(program, device, window))) {
     findings.push_back(finding_of(program, ledger, Cause::true_dependency, device, window));
+    if (chain.idle > chain.beside) {
+      findings.back().advice = other_device_advice();
+    }
+  }
+  if (is_full) {
+    findings.push_back(finding_of(program, ledger, Cause::multiprocessors_full, device, window));
+    findings.back().advice = full_advice();
   }
   sort_findings(findings);
   return findings;

@@ -23,6 +23,8 @@ struct LeastShares {
   /// Chains of work that needs each other.
   double chain = 0.2;
   double chain_beside = 0.05;  ///< likewise, if there are other findings
+  /// Kernels that fill the device and gain nothing from each other, if nothing else was found.
+  double full = 0.2;
 };
 
 /// Returns the findings of a device, the largest first, with the intervals of the ledger, which

@@ -35,6 +35,10 @@ Holds::Holds(Program const& program, Collectives const& collectives)
       before->second = record.call;
     }
   }
+  for (auto const& stream : recording.streams) {
+    auto const [first, is_new] = first_stream_.try_emplace(stream.context, stream.number);
+    first->second = std::min(first->second, stream.number);
+  }
   for (auto const& sync : recording.syncs) {
     if (sync.record_call != kNone) {
       is_waited_for_[sync.record_call] = true;
@@ -279,6 +283,14 @@ bool Holds::by_legacy_stream(Index held, Index running) const {
   return barrier && a.context == b.context && program_.called(running) <= program_.called(held);
 }
 
+/// Whether a stream may be the legacy default stream. That is made with its context, so that later
+/// streams have higher numbers.
+bool Holds::may_be_legacy(Index stream) const {
+  auto const& what = program_.recording().streams[stream];
+  return what.type == StreamType::legacy ||
+         (what.type == StreamType::unknown && first_stream_.at(what.context) == what.number);
+}
+
 /// Whether `held` began as soon as `running`, or work that followed it in its stream, had ended.
 bool Holds::follows(Index held, Index running) const {
   auto const close = tolerance::of_order(program_.recording());
@@ -294,6 +306,33 @@ bool Holds::follows(Index held, Index running) const {
     next = program_.next(next);
   }
   return begin <= end + close;
+}
+
+/// Whether work needs other work by its kind: a kernel an upload, a download or a collective a
+/// kernel.
+bool Holds::needs_by_kind(Index after, Index before) const {
+  auto const& first = program_.activity(before);
+  auto const& second = program_.activity(after);
+  bool const is_kernel = first.kind == ActivityKind::kernel && !collectives_.is_one(before);
+  return (is_copy(first, CopyDirection::h2d) && second.kind == ActivityKind::kernel) ||
+         (is_kernel && (is_copy(second, CopyDirection::d2h) || collectives_.is_one(after)));
+}
+
+/// Whether an activity began as soon as work of another stream had ended that it needs by its kind:
+/// a wait that nobody recorded was surely for that.
+bool Holds::followed_what_it_needs(Index held) const {
+  constexpr Index kMostSteps = 64;
+  auto const close = tolerance::of_order(program_.recording());
+  auto const& after = program_.activity(held);
+  for (Index i = held; i > 0 && held - i < kMostSteps;) {
+    auto const& before = program_.activity(--i);
+    if (before.stream != after.stream && needs_by_kind(held, i) &&
+        before.time.end <= after.time.begin && after.time.begin - before.time.end <= close &&
+        program_.device_of(i) == program_.device_of(held)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 Missing Holds::unseen_wait(Index held) const {
@@ -343,7 +382,9 @@ std::optional<Hold> Holds::by_resources(Index held,
     return std::nullopt;
   }
   if (auto const unseen = unseen_wait(held); unseen != Missing::nothing) {
-    return Hold{.cause = Cause::unknown, .missing = unseen};
+    return unseen == Missing::waits && followed_what_it_needs(held)
+               ? Hold{}
+               : Hold{.cause = Cause::unknown, .missing = unseen};
   }
   if (a.kind == ActivityKind::copy && b.kind == ActivityKind::copy && a.direction == b.direction &&
       a.direction != CopyDirection::unknown) {
@@ -380,9 +421,11 @@ std::optional<Hold> Holds::by_resources(Index held,
     return Hold{};  // an edge of the graph, which recordings do not have
   }
   auto const& streams = recording.streams;
-  bool const has_types =
-      recording.has_stream_types || (streams[a.stream].type != StreamType::unknown &&
-                                     streams[b.stream].type != StreamType::unknown);
+  // Streams of unknown types wait for each other only if one of them is the legacy stream.
+  bool const has_types = recording.has_stream_types ||
+                         (!may_be_legacy(a.stream) && !may_be_legacy(b.stream)) ||
+                         (streams[a.stream].type != StreamType::unknown &&
+                          streams[b.stream].type != StreamType::unknown);
   bool const whole_graph = a.kind == ActivityKind::graph || b.kind == ActivityKind::graph;
   auto const missing = streams[a.stream].context != streams[b.stream].context ? Missing::turns
                        : whole_graph                                          ? Missing::graph_edges

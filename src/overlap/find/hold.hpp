@@ -65,6 +65,7 @@ class Holds {
   [[nodiscard]] bool may_be_urgent(Index first, Index second, Index held) const;
   [[nodiscard]] Hold by_queue(Index target, Index running, Index held) const;
   [[nodiscard]] bool by_legacy_stream(Index held, Index running) const;
+  [[nodiscard]] bool may_be_legacy(Index stream) const;
   [[nodiscard]] std::optional<Hold> by_resources(Index held,
                                                  Index running,
                                                  std::span<Index const> queued) const;
@@ -78,6 +79,8 @@ class Holds {
   [[nodiscard]] bool is_turn(Index before, Index after) const;
   [[nodiscard]] bool are_kernels(Index held, Index running) const;
   [[nodiscard]] bool follows(Index held, Index running) const;
+  [[nodiscard]] bool needs_by_kind(Index after, Index before) const;
+  [[nodiscard]] bool followed_what_it_needs(Index held) const;
 
   Program const& program_;
   Collectives const& collectives_;
@@ -86,7 +89,8 @@ class Holds {
   std::unordered_map<Index, bool> is_waited_for_;  ///< calls of records
   /// Collectives for which a stream waits that needs nothing behind them.
   std::unordered_set<Index> joined_;
-  std::unordered_map<Index, std::vector<Index>> joined_again_;  ///< by collective, the waits
+  std::unordered_map<Index, std::vector<Index>> joined_again_;   ///< by collective, the waits
+  std::unordered_map<std::int64_t, std::int64_t> first_stream_;  ///< of contexts, its number
   std::vector<Index> host_waits_;  ///< waits of the host for a stream or an event, by their end
 };
 

@@ -143,14 +143,18 @@ void IdleTime::charge_rest(Interval time, Index next, Ledger& ledger) const {
     for (auto const& wait : program_.waits_of(next)) {
       if (wait.known && wait.target != kNone &&
           program_.device_of(wait.target) != program_.device_of(next)) {
-        ready = std::max(ready, program_.activity(wait.target).time.end);
-        charge.holder = wait.target;
+        if (auto const end = program_.activity(wait.target).time.end; end > ready) {
+          ready = end;
+          charge.holder = wait.target;
+          charge.wait = wait.sync;
+        }
       }
     }
     ready = std::min(ready, time.end);
     if (ready > time.begin) {
       charge.time.end = ready;
       charge.cause = Cause::true_dependency;
+      charge.depends = true;
       ledger.add(charge);
       charge_rest({ready, time.end}, next, ledger);
       return;

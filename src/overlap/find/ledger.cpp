@@ -50,8 +50,11 @@ void Ledger::add(Charge const& charge) {
   if (charge.cause) {
     gather(sums_[static_cast<std::size_t>(*charge.cause)], charge);
     missing_[static_cast<std::size_t>(charge.missing)] += charge.time.length();
-  } else if (charge.depends) {
+  }
+  if (charge.depends) {
     gather(dependent_, charge);
+  } else if (charge.is_full) {
+    gather(sums_[static_cast<std::size_t>(Cause::multiprocessors_full)], charge);
   }
 }
 

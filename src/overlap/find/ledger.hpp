@@ -40,10 +40,13 @@ struct Charge {
   Index holder = kNone;  ///< the activity that was in the way
   Index call = kNone;    ///< the host's call meanwhile
   Index wait = kNone;    ///< the stream's wait that held it, in Recording::syncs
-  /// Whether all other work needed the one activity; false for time without activities.
+  /// Whether all other work needed the one activity. Of idle time, whether it is work of another
+  /// device that was needed.
   bool depends = false;
   Missing missing = Missing::nothing;  ///< of the cause `unknown`
   bool is_guess = false;  ///< whether what was held may need the holder, in spite of the cause
+  /// Whether what was held found no room beside the holder, which cost nothing; without a cause.
+  bool is_full = false;
 };
 
 /// The sum of all charges to one cause.
@@ -104,7 +107,8 @@ class Ledger {
   [[nodiscard]] Ns missing(Missing what) const { return missing_[static_cast<std::size_t>(what)]; }
   /// The kind of record whose lack leaves the most time unexplained.
   [[nodiscard]] Missing mostly_missing() const;
-  /// Time with one activity that all other work needed: not charged to a cause.
+  /// Time with one activity that all other work needed, which is not charged to a cause, and idle
+  /// time before work that needed another device.
   [[nodiscard]] CauseSum const& dependent() const noexcept { return dependent_; }
   [[nodiscard]] Ns busy() const noexcept { return busy_; }
 

@@ -165,6 +165,7 @@ void add_note_of_recorder(Report& report, Program const& program, Host const& ho
 void add_note_of_streams(Report& report, Program const& program) {
   auto const& recording = program.recording();
   std::size_t count = 0;
+  Index first = kNone;
   for (Index i = 0; i < recording.activities.size(); ++i) {
     auto const& activity = recording.activities[i];
     auto const before = program.previous(i);
@@ -178,14 +179,18 @@ void add_note_of_streams(Report& report, Program const& program) {
                           shared >= std::min(earlier.length(), activity.time.length()) / 2);
     if (is_long && activity.time.begin >= report.window.begin &&
         activity.time.begin < report.window.end) {
+      first = count == 0 ? i : first;
       ++count;
     }
   }
   if (count > 0) {
-    report.notes.push_back(
-        fmt::format("{} before the work ahead in the same stream had ended: by programmatic "
-                    "dependent launches, or the recorded streams or times are wrong.",
-                    count_text(count, "activity began", "activities began")));
+    report.notes.push_back(fmt::format(
+        "{} before the work ahead in the same stream had ended: by programmatic "
+        "dependent launches, or the recorded streams or times are wrong. {} {} at {} ms.",
+        count_text(count, "activity began", "activities began"),
+        count == 1 ? "It is" : "The first one is",
+        activity_text(program, first),
+        ms_text(recording.activities[first].time.begin)));
   }
 }
 

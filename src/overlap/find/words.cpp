@@ -200,7 +200,16 @@ std::string unknown_waits_text() {
 
 std::string class_text(Cause cause, CauseSum const& sum, Ns steps) {
   if (cause == Cause::true_dependency) {
-    return " It counts as time alone." +
+    auto const alone = sum.idle == 0     ? std::string(" It counts as time alone.")
+                       : sum.beside == 0 ? std::string(
+                                               " It is idle: the work waited for another "
+                                               "device.")
+                                         : fmt::format(
+                                               " Of it, {} are idle, for work of another "
+                                               "device, and the others count as time "
+                                               "alone.",
+                                               duration_text(sum.idle));
+    return alone +
            (steps > 0 ? fmt::format(" The {} that count as idle for this cause are the steps from "
                                     "one activity to the next.",
                                     duration_text(steps))
@@ -208,6 +217,9 @@ std::string class_text(Cause cause, CauseSum const& sum, Ns steps) {
   }
   if (sum.beside <= 0) {
     return {};
+  }
+  if (cause == Cause::multiprocessors_full) {
+    return " It counts as time alone: side by side, the kernels would take as long.";
   }
   return fmt::format(" {} as time with two or more activities.",
                      sum.beside == sum.time()
@@ -327,7 +339,10 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
     case Cause::short_kernels:
       return with_call("The device went from one queued kernel to the next");
     case Cause::true_dependency:
-      return between(sum.waits.empty()
+      return between(sum.idle > sum.beside
+                         ? "The device had only work that waited for another device, and only you "
+                           "can tell whether it needs that"
+                     : sum.waits.empty()
                          ? "Other streams had only work that needs what ran"
                          : "Other streams had only work that waited for what ran, and only you can "
                            "tell whether it needs that");
@@ -343,14 +358,50 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
                      of_activity(first.held));
 }
 
+namespace {
+
+/// Returns the wait of a stream, with its places, as ", by a wait at 1.2 ms for an event recorded
+/// on stream 7 at 1.1 ms"; empty for none.
+std::string wait_text(Program const& program, Index wait) {
+  if (wait == kNone) {
+    return {};
+  }
+  auto const& sync = program.recording().syncs[wait];
+  auto text = fmt::format(", by a wait{} for an event",
+                          sync.call == kNone ? std::string() : made_text(program, sync.call));
+  if (sync.record_call != kNone) {
+    text +=
+        fmt::format(" recorded{}{}",
+                    sync.record_stream == kNone ? std::string()
+                                                : " on " + stream_text(program, sync.record_stream),
+                    made_text(program, sync.record_call));
+  }
+  return text;
+}
+
+/// Returns the work of another device that idle time waited for; empty for none.
+std::string other_device_text(Program const& program, Charge const& charge) {
+  if (!charge.depends || charge.holder == kNone) {
+    return {};
+  }
+  auto const& device = program.recording().devices[program.device_of(charge.holder)];
+  return fmt::format(", which waited for {} of GPU {}{}",
+                     activity_text(program, charge.holder),
+                     device.number,
+                     wait_text(program, charge.wait));
+}
+
+}  // namespace
+
 std::string evidence_text(Program const& program, Cause cause, Charge const& charge) {
   auto const length = duration_text(charge.time.length());
   auto const held = activity_text(program, charge.held);
   if (charge.kind == TimeClass::idle) {
-    return fmt::format("{} idle before {}{}{}",
+    return fmt::format("{} idle before {}{}{}{}",
                        length,
                        held,
                        place_of_activity(program, charge.held),
+                       other_device_text(program, charge),
                        charge.call == kNone || is_usual_launch(program, cause, charge.call)
                            ? std::string()
                            : host_text(program, charge.call));
@@ -375,19 +426,7 @@ std::string evidence_text(Program const& program, Cause cause, Charge const& cha
   if (charge.call != kNone) {
     text += host_text(program, charge.call);
   }
-  if (charge.wait != kNone) {
-    auto const& sync = program.recording().syncs[charge.wait];
-    text += fmt::format(", by a wait{} for an event",
-                        sync.call == kNone ? std::string() : made_text(program, sync.call));
-    if (sync.record_call != kNone) {
-      text += fmt::format(" recorded{}{}",
-                          sync.record_stream == kNone
-                              ? std::string()
-                              : " on " + stream_text(program, sync.record_stream),
-                          made_text(program, sync.record_call));
-    }
-  }
-  return text;
+  return text + wait_text(program, charge.wait);
 }
 
 }  // namespace msstream::overlap

@@ -41,6 +41,10 @@ enum class Framework : std::uint8_t { cuda, pytorch, msstream };
 [[nodiscard]] std::string evidence_text(Program const& program, Cause cause, Charge const& charge);
 /// Returns what to change, in the terms of a framework.
 [[nodiscard]] std::string advice(Cause cause, Framework framework);
+/// Returns what to change if a device waits for work of others.
+[[nodiscard]] std::string other_device_advice();
+/// Returns what to change if kernels fill the device and gain nothing from each other.
+[[nodiscard]] std::string full_advice();
 /// Returns what to change in addition if memory of a pool needed the driver.
 [[nodiscard]] std::string pool_advice();
 /// Returns what to change if the launches that take the time are those of graphs.

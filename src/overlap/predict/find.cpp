@@ -94,6 +94,12 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   LeastShares const least{.any = options.least_share};
   std::vector<Ledger> ledgers;
   std::vector<CauseSet> harmless(recording.devices.size(), CauseSet{});
+  struct HarmlessNote {
+    Index device = 0;
+    Cause cause = Cause::unknown;
+    std::string text;
+  };
+  std::vector<HarmlessNote> harmless_notes;
   // Time that cannot be gained is not lost: it counts for the next cause, or as time alone.
   for (bool again = true; again;) {
     again = false;
@@ -132,12 +138,14 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
                         : finding.cause == Cause::hardware_queue ? finding.lost
                                                                  : lost_beside(report, finding);
       if (lost > 0 && !known && !is_chain) {
-        report.notes.push_back(harmless_text(recording,
-                                             finding.device,
-                                             finding.cause,
-                                             lost,
-                                             report.window,
-                                             gains[i] == Gain::idle_time));
+        harmless_notes.push_back({finding.device,
+                                  finding.cause,
+                                  harmless_text(recording,
+                                                finding.device,
+                                                finding.cause,
+                                                lost,
+                                                report.window,
+                                                gains[i] == Gain::idle_time)});
         known = true;
         again = true;
       } else if (gains[i] != Gain::nothing || !is_chain) {
@@ -147,6 +155,15 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     report.findings = std::move(kept);
   }
   sort_findings(report.findings);
+  for (auto& [device, cause, text] : harmless_notes) {
+    bool const is_found = cause == Cause::multiprocessors_full &&
+                          std::ranges::any_of(report.findings, [&](Finding const& finding) {
+                            return finding.device == device && finding.cause == cause;
+                          });
+    if (!is_found) {
+      report.notes.push_back(std::move(text));
+    }
+  }
   if (report.replay) {
     judge_replay(report);
   }
@@ -172,16 +189,19 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
   return report;
 }
 
+void append_to_union(std::vector<Interval>& times, Interval time) {
+  if (!times.empty() && time.begin <= times.back().end) {
+    times.back().end = std::max(times.back().end, time.end);
+  } else {
+    times.push_back(time);
+  }
+}
+
 /// Returns the times in which a device of a program works, ascending and disjoint.
 std::vector<Interval> busy_times(Program const& program, Index device) {
   std::vector<Interval> times;
   for (auto const i : program.of_device(device)) {
-    auto const& time = program.activity(i).time;
-    if (!times.empty() && time.begin <= times.back().end) {
-      times.back().end = std::max(times.back().end, time.end);
-    } else {
-      times.push_back(time);
-    }
+    append_to_union(times, program.activity(i).time);
   }
   return times;
 }
@@ -202,6 +222,39 @@ Ns shared_by(std::span<Interval const> first, std::span<Interval const> second) 
     ++(first[a].end < second[b].end ? a : b);
   }
   return sum;
+}
+
+/// Notes that one rank of several does not tell how long its collectives waited for others.
+void note_lone_rank(Report& report, Program const& program, Collectives const& collectives) {
+  constexpr Ns kLeastParts = 20;  // of the window
+  auto const& recording = program.recording();
+  bool const is_one_of_several =
+      recording.ranks != 1 && std::ranges::any_of(recording.collectives, [](Collective const& one) {
+        return one.ranks != 1;
+      });
+  if (!is_one_of_several) {
+    return;
+  }
+  for (auto const& device : report.devices) {
+    std::vector<Interval> waiting;
+    std::vector<Interval> others;
+    for (auto const i : program.of_device(device.device)) {
+      if (is_in(program.activity(i).time, report.window)) {
+        append_to_union(collectives.is_one(i) ? waiting : others,
+                        clipped(program.activity(i).time, report.window));
+      }
+    }
+    auto const exposed = total_of(waiting) - shared_by(waiting, others);
+    if (exposed > 0 && exposed >= report.window.length() / kLeastParts) {
+      report.notes.push_back(fmt::format(
+          "GPU {}: collectives ran with nothing beside them for {} ({}). One rank alone does not "
+          "tell how much of that they waited for other ranks: give the recordings of several ranks "
+          "at once.",
+          recording.devices[device.device].number,
+          duration_text(exposed),
+          share_text(exposed, report.window.length())));
+    }
+  }
 }
 
 /// Finds the processes that use one device in turn: devices of one number that hardly ever work at
@@ -242,7 +295,10 @@ void find_turns(std::vector<Program>& programs) {
 
 Report find(Recording const& recording, FindOptions const& options) {
   Program const program(recording);
-  return explain(program, Collectives(program), options);
+  Collectives const collectives(program);
+  auto report = explain(program, collectives, options);
+  note_lone_rank(report, program, collectives);
+  return report;
 }
 
 std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& options) {

@@ -240,11 +240,19 @@ std::optional<Fix> fix_of(Program const& program,
           fix.divided.emplace(stream, program.thread_of(moved));
           continue;
         }
-        // A download is moved itself; otherwise what follows it would be.
-        bool const after_download = before != kNone &&
-                                    program.activity(before).kind == ActivityKind::copy &&
-                                    program.activity(before).direction == CopyDirection::d2h;
-        fix.moved.insert(after_download ? before : moved);
+        // A download is moved itself; otherwise what follows it would be. Of a download and an
+        // upload behind it, each gets a stream.
+        auto const is_copy = [&](Index i, CopyDirection direction) {
+          return i != kNone && program.activity(i).kind == ActivityKind::copy &&
+                 program.activity(i).direction == direction;
+        };
+        bool const after_download = is_copy(before, CopyDirection::d2h);
+        if (after_download) {
+          fix.moved.insert(before);
+        }
+        if (!after_download || is_copy(moved, CopyDirection::h2d)) {
+          fix.moved.insert(moved);
+        }
       }
       break;
     case Cause::true_dependency:

@@ -369,9 +369,10 @@ void Replay::take_work() {
   fit_to_recording();
 }
 
-/// Lowers the multiprocessors that kernels want to what the recording shows: those of one launch
+/// Fits the multiprocessors that kernels want to what the recording shows. Kernels of one launch
 /// that ran beside others, and were not as much slower as the replay would make them, found room on
-/// multiprocessors that others used as well.
+/// multiprocessors that others used as well: they want fewer. Those that were slower shared
+/// something else, such as the memory's bandwidth: they want more, at most the whole device.
 void Replay::fit_to_recording() {
   auto const& recording = program_.recording();
   struct Slower {
@@ -379,7 +380,13 @@ void Replay::fit_to_recording() {
     double alone = 0;
     double replayed = 0;
   };
+  /// Kernels of one launch that ran beside others.
+  struct Beside {
+    Slower time;
+    double wanted = 0;  ///< multiprocessors, by all that ran, multiplied by the time
+  };
   std::map<std::pair<NameId, Index>, Slower> kinds;
+  std::map<std::pair<NameId, Index>, Beside> kinds_beside;
   auto const key_of = [&](std::size_t place) {
     auto const& activity = program_.activity(activities_[place]);
     return std::pair(activity.name, activity.shape);
@@ -403,24 +410,40 @@ void Replay::fit_to_recording() {
       }
     }
     std::ranges::sort(changes);
-    std::unordered_map<std::size_t, double> begun;
+    struct Begun {
+      double taken = 0;
+      double area = 0;
+    };
+    std::unordered_map<std::size_t, Begun> begun;
     double taken = 0;
     double wanted = 0;
+    double area = 0;
     Ns at = 0;
     for (auto const& [time, begins, place] : changes) {
       taken += static_cast<double>(time - at) * std::max(1.0, wanted / sms);
+      area += static_cast<double>(time - at) * wanted;
       at = time;
       wanted += begins ? work_[place].sms : -work_[place].sms;
       if (begins) {
-        begun[place] = taken;
+        begun[place] = {taken, area};
         continue;
       }
       auto const since = begun.extract(place).mapped();
       if (is_counted(place)) {
-        auto& kind = kinds[key_of(place)];
-        kind.recorded += static_cast<double>(program_.activity(activities_[place]).time.length());
-        kind.alone += static_cast<double>(work_[place].device_ns);
-        kind.replayed += taken - since;
+        auto const recorded =
+            static_cast<double>(program_.activity(activities_[place]).time.length());
+        auto const add = [&](Slower& kind) {
+          kind.recorded += recorded;
+          kind.alone += static_cast<double>(work_[place].device_ns);
+          kind.replayed += taken - since.taken;
+        };
+        add(kinds[key_of(place)]);
+        auto const all = (area - since.area) / recorded;
+        if (all > 1.5 * work_[place].sms && !collectives_.is_one(activities_[place])) {
+          auto& beside = kinds_beside[key_of(place)];
+          add(beside.time);
+          beside.wanted += area - since.area;
+        }
       }
     }
   }
@@ -429,12 +452,30 @@ void Replay::fit_to_recording() {
       continue;
     }
     auto const& kind = kinds[key_of(place)];
+    auto& work = work_[place];
     if (kind.alone > 0 && kind.replayed > kind.recorded) {
       double const slower = kind.recorded / kind.alone;
-      double const share = std::min(slower * kind.recorded / kind.replayed, 1.0);
-      auto& work = work_[place];
-      work.sms = std::max(static_cast<int>(share * work.sms), 1);
-      work.filled_sms = std::min(work.filled_sms, work.sms);
+      double const share = slower * kind.recorded / kind.replayed;
+      if (share < 1) {
+        work.sms = std::max(static_cast<int>(share * work.sms), 1);
+        work.filled_sms = std::min(work.filled_sms, work.sms);
+        continue;
+      }
+    }
+    constexpr double kSlower = 1.1;
+    auto const beside = kinds_beside.find(key_of(place));
+    if (beside == kinds_beside.end()) {
+      continue;
+    }
+    auto const& [time, wanted] = beside->second;
+    // The replayed times are those of kernels that take as long as recorded, also alone.
+    if (time.alone > 0 && time.recorded * time.recorded > kSlower * time.replayed * time.alone) {
+      auto const device = program_.device_of(activities_[place]);
+      int const all =
+          recording.devices[device].sms > 0 ? recording.devices[device].sms : kAssumedSms;
+      double const share = time.recorded / time.alone * all * time.recorded / wanted;
+      work.sms = std::clamp(static_cast<int>(share * work.sms), work.sms, std::max(all, work.sms));
+      work.filled_sms = std::max(work.filled_sms, work.sms);
     }
   }
 }

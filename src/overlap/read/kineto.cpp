@@ -81,6 +81,18 @@ std::int64_t collective_bytes(TraceEvent const& event) {
 
 }  // namespace
 
+void KinetoReader::LeftOut::add(TraceEvent const& event) {
+  if (++count == 1) {
+    first = event[Text::name];
+    if (event.has(Field::correlation)) {
+      first += fmt::format(", of correlation {}", event[Field::correlation]);
+    }
+    if (event.has(Field::begin)) {
+      first += fmt::format(", at {:.3f} us", static_cast<double>(event[Field::begin]) / 1e3);
+    }
+  }
+}
+
 void KinetoReader::take(TraceEvent const& event) {
   marks_.take(event);
   if (event.phase == 'M') {
@@ -93,11 +105,11 @@ void KinetoReader::take(TraceEvent const& event) {
   }
   auto const time = time_of(event);
   if (!time) {
-    ++without_time_;
+    without_time_.add(event);
     return;
   }
   if (!event.has(Field::length) && event.category != Category::sync) {
-    ++without_length_;
+    without_length_.add(event);
     return;
   }
   ++spans_;
@@ -192,7 +204,7 @@ void KinetoReader::take_work(TraceEvent const& event, Interval time) {
   activity.name = builder_.name(event[Text::name]);
   activity.stream = stream_of(event, event.get(Field::stream, event.get(Field::tid, kUnknown)));
   if (activity.stream == kNone) {
-    ++without_time_;
+    without_time_.add(event);
     return;
   }
   activity.channel = int_or_unknown(event, Field::channel);
@@ -384,15 +396,17 @@ void KinetoReader::add_notes() {
 /// Returns how many events were left out, by the reason.
 std::vector<std::string> KinetoReader::dropped() const {
   std::vector<std::string> texts;
-  if (without_time_ != 0) {
-    texts.push_back(count_text(without_time_,
-                               "event without a time or a stream was left out",
-                               "events without a time or a stream were left out"));
+  if (without_time_.count != 0) {
+    texts.push_back(named_count_text(without_time_.count,
+                                     "event without a time or a stream was left out",
+                                     "events without a time or a stream were left out",
+                                     without_time_.first));
   }
-  if (without_length_ != 0) {
-    texts.push_back(count_text(without_length_,
-                               "event whose duration is no number was left out",
-                               "events whose duration is no number were left out"));
+  if (without_length_.count != 0) {
+    texts.push_back(named_count_text(without_length_.count,
+                                     "event whose duration is no number was left out",
+                                     "events whose duration is no number were left out",
+                                     without_length_.first));
   }
   if (pairs_ != 0) {
     texts.push_back(count_text(pairs_,
@@ -402,18 +416,14 @@ std::vector<std::string> KinetoReader::dropped() const {
   return texts;
 }
 
-/// Returns the same for an error, with the events that end before they begin.
+/// Returns how many events were left out, for an error.
 std::string KinetoReader::dropped_text() const {
   std::string text;
   for (auto const& part : dropped()) {
     text += "; " + part;
   }
-  if (builder_.backwards() != 0) {
-    text += "; " + count_text(builder_.backwards(),
-                              "event that ends before it begins was left out",
-                              "events that end before they begin were left out");
-  }
-  return text;
+  auto const backwards = builder_.backwards_text();
+  return backwards.empty() ? text : text + "; " + backwards;
 }
 
 Recording KinetoReader::finish(TraceFacts const& facts,

@@ -44,6 +44,13 @@ class KinetoReader {
     StreamType type = StreamType::unknown;
     std::optional<int> priority;
   };
+  /// Events that were left out for one reason.
+  struct LeftOut {
+    std::uint64_t count = 0;
+    std::string first;
+
+    void add(TraceEvent const& event);
+  };
   /// An event without a category, as timelines have.
   struct LaneSpan {
     Interval time;
@@ -76,8 +83,8 @@ class KinetoReader {
   std::vector<LaneSpan> lane_spans_;
   std::vector<std::pair<Range, Row>> device_ranges_;
   std::uint64_t spans_ = 0;
-  std::uint64_t without_time_ = 0;
-  std::uint64_t without_length_ = 0;
+  LeftOut without_time_;
+  LeftOut without_length_;
   std::uint64_t pairs_ = 0;
   std::uint64_t syncs_ = 0;
   std::uint64_t hip_calls_ = 0;

@@ -2,6 +2,7 @@
 // The tables of an export that describe processes, devices, streams and ranges.
 #ifdef MSSTREAM_HAS_SQLITE
 #include "overlap/read/nsight_reader.hpp"
+#include "overlap/recording/duration_text.hpp"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -297,6 +298,11 @@ void NsightReader::describe_processes() {
     recording.has_calls = !recording.calls.empty();
     recording.has_overheads = database_.has("CUPTI_ACTIVITY_KIND_OVERHEAD");
     recording.has_syncs = process.joined_waits != 0;
+    if (process.joined_waits != 0 && joins_by_event_) {
+      recording.notes.emplace_back(
+          "the export has no column eventSyncId: each wait counts as one for the last recording of "
+          "its event in its context");
+    }
     if (process.waits != 0 && process.joined_waits == 0) {
       recording.lacks_event_numbers =
           database_.has("CUPTI_ACTIVITY_KIND_CUDA_EVENT") &&
@@ -361,11 +367,16 @@ void NsightReader::note_missing(std::vector<std::string>& notes) const {
     notes.push_back(fmt::format("the export lacks {}", fmt::join(missing, "; ")));
   }
   if (without_time_ != 0) {
-    notes.push_back(fmt::format("{} rows without a time were left out", without_time_));
+    notes.push_back(named_count_text(without_time_,
+                                     "row without a time was left out",
+                                     "rows without a time were left out",
+                                     first_without_time_));
   }
   if (auto const& [count, first] = database_.not_numbers(); count != 0) {
-    notes.push_back(fmt::format(
-        "{} values were left out that are no numbers, the first one in {}", count, first));
+    notes.push_back(named_count_text(count,
+                                     "value was left out that is no number",
+                                     "values were left out that are no numbers",
+                                     first));
   }
 }
 

@@ -81,6 +81,8 @@ NsightReader::NsightReader(std::filesystem::path const& file,
                            std::string_view("StringIds")}) {
     all_rows_ += progress_ ? database_.most_rows(table) : 0;
   }
+  joins_by_event_ = database_.has(kEvents) && (!database_.has(kEvents, "eventSyncId") ||
+                                               !database_.has(kSyncs, "eventSyncId"));
   for (auto const table : {kKernels, kCopies, kFills}) {
     has_processes_ =
         has_processes_ && (!database_.has(table) || database_.has(table, "globalPid") ||
@@ -100,12 +102,19 @@ std::vector<Recording> NsightReader::read() {
   }
   if (activities == 0) {
     std::vector<std::string> notes;
-    note_missing(notes);
+    if (without_time_ != 0) {
+      note_missing(notes);
+    }
+    for (auto const& [key, process] : processes_) {
+      if (auto const text = process.builder.backwards_text(); !text.empty()) {
+        notes.push_back(text);
+      }
+    }
     throw std::runtime_error(
         fmt::format("{}: no work of a device in it: record with nsys profile --trace=cuda,nvtx{}{}",
                     name_,
-                    without_time_ == 0 ? "" : "; ",
-                    without_time_ == 0 ? "" : fmt::format("{}", fmt::join(notes, "; "))));
+                    notes.empty() ? "" : "; ",
+                    fmt::join(notes, "; ")));
   }
   read_call_chains();
   read_calls();
@@ -147,6 +156,16 @@ void NsightReader::read_rows(std::string_view table,
 bool NsightReader::is_in_range(std::optional<std::int64_t> begin, std::optional<std::int64_t> end) {
   constexpr auto most = RecordingBuilder::kLatestTime;
   return begin && end && *begin > -most && *begin<most&& * end> - most && *end < most;
+}
+
+/// Counts a row that has no time, and keeps its place if it is the first one.
+void NsightReader::leave_out(std::string_view table, std::optional<std::int64_t> correlation) {
+  if (++without_time_ == 1) {
+    first_without_time_ = table;
+    if (correlation) {
+      first_without_time_ += fmt::format(", correlationId {}", *correlation);
+    }
+  }
 }
 
 NsightReader::ProcessKey NsightReader::key_of_pid(std::optional<std::int64_t> global_pid) const {
@@ -208,7 +227,7 @@ void NsightReader::read_calls() {
             {"start", "end", "globalTid", "correlationId", "nameId", "callchainId"},
             [this](Row const& row) {
               if (!is_in_range(row.number(start), row.number(end))) {
-                ++without_time_;
+                leave_out(kCalls, row.number(correlation));
                 return;
               }
               auto const thread = row.number(tid, 0);
@@ -233,18 +252,51 @@ void NsightReader::read_event_records() {
     if (auto const id = positive(row.number(sync)); id != kUnknown) {
       owner.records[id] = recorded;
     }
+    if (joins_by_event_ && recorded.record > 0 && recorded.event != kUnknown) {
+      owner.records_of_event[{recorded.event, row.number(context, kUnknown)}].push_back(recorded);
+    }
   };
   read_rows(
       kEvents,
       {"deviceId", "contextId", "streamId", "correlationId", "globalPid", "eventId", "eventSyncId"},
       take);
+  for (auto& [key, process] : processes_) {
+    for (auto& [event, records] : process.records_of_event) {
+      std::ranges::stable_sort(records, {}, &RecordedEvent::record);
+    }
+  }
+}
+
+/// Correlations count the calls in their order.
+std::optional<RecordedEvent> NsightReader::last_record(Process const& process,
+                                                       std::int64_t event,
+                                                       std::int64_t context,
+                                                       std::int64_t wait) {
+  auto const found = process.records_of_event.find({event, context});
+  if (found == process.records_of_event.end()) {
+    return std::nullopt;
+  }
+  auto const& records = found->second;
+  auto const after = std::ranges::lower_bound(records, wait, {}, &RecordedEvent::record);
+  return after == records.begin() ? std::nullopt : std::optional(*(after - 1));
 }
 
 void NsightReader::read_syncs() {
-  enum : std::size_t { start, end, device, context, stream, correlation, pid, type, event_sync };
+  enum : std::size_t {
+    start,
+    end,
+    device,
+    context,
+    stream,
+    correlation,
+    pid,
+    type,
+    event_sync,
+    event
+  };
   auto const take = [this](Row const& row) {
     if (!is_in_range(row.number(start), row.number(end))) {
-      ++without_time_;
+      leave_out(kSyncs, row.number(correlation));
       return;
     }
     auto& owner = process(key_of_pid(row.number(pid)));
@@ -259,8 +311,13 @@ void NsightReader::read_syncs() {
       if (auto const found = owner.records.find(row.number(event_sync, kUnknown));
           found != owner.records.end()) {
         recorded = found->second;
-        ++owner.joined_waits;
+      } else if (joins_by_event_) {
+        recorded = last_record(owner,
+                               row.number(event, kUnknown),
+                               row.number(context, kUnknown),
+                               row.number(correlation, 0));
       }
+      owner.joined_waits += recorded ? 1 : 0;
     }
     owner.builder.add(sync, row.number(correlation, 0), recorded);
   };
@@ -273,7 +330,8 @@ void NsightReader::read_syncs() {
              "correlationId",
              "globalPid",
              "syncType",
-             "eventSyncId"},
+             "eventSyncId",
+             "eventId"},
             take);
 }
 
@@ -281,7 +339,7 @@ void NsightReader::read_overheads() {
   enum : std::size_t { start, end, tid, type, name };
   auto const take = [this](Row const& row, bool of_profiler) {
     if (!is_in_range(row.number(start), row.number(end))) {
-      ++without_time_;
+      leave_out(kOverheads, std::nullopt);
       return;
     }
     auto const thread = row.number(tid, 0);

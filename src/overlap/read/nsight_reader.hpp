@@ -40,7 +40,9 @@ class NsightReader {
   struct Process {
     RecordingBuilder builder;
     std::unordered_map<std::int64_t, RecordedEvent> records;  ///< by eventSyncId
-    std::unordered_map<std::int64_t, int> devices;            ///< by context
+    /// By event and context, in the order of their calls; of exports without eventSyncId.
+    std::map<std::pair<std::int64_t, std::int64_t>, std::vector<RecordedEvent>> records_of_event;
+    std::unordered_map<std::int64_t, int> devices;  ///< by context
     std::uint64_t waits = 0;
     std::uint64_t joined_waits = 0;
   };
@@ -80,7 +82,13 @@ class NsightReader {
                                        std::optional<std::int64_t> device,
                                        std::int64_t context,
                                        std::optional<std::int64_t> number);
+  /// Returns the last recording of an event, of a context, before the call of a wait.
+  [[nodiscard]] static std::optional<RecordedEvent> last_record(Process const& process,
+                                                                std::int64_t event,
+                                                                std::int64_t context,
+                                                                std::int64_t wait);
   [[nodiscard]] std::string_view string(std::optional<std::int64_t> id) const;
+  void leave_out(std::string_view table, std::optional<std::int64_t> correlation);
   [[nodiscard]] static bool is_in_range(std::optional<std::int64_t> begin,
                                         std::optional<std::int64_t> end);
   void read_rows(std::string_view table,
@@ -94,11 +102,13 @@ class NsightReader {
   std::int64_t all_rows_ = 0;
   std::string version_;
   std::string schema_;
-  bool has_processes_ = true;  ///< whether work tells its process
+  bool joins_by_event_ = false;  ///< waits with records, since there is no eventSyncId
+  bool has_processes_ = true;    ///< whether work tells its process
   std::unordered_map<std::int64_t, std::string> strings_;
   CallChains chains_;  ///< with texts of strings_
   std::map<ProcessKey, Process> processes_;
   std::uint64_t without_time_ = 0;
+  std::string first_without_time_;
 };
 
 }  // namespace msstream::overlap

@@ -92,7 +92,7 @@ void NsightReader::read_work(
   all.insert(all.end(), columns.begin(), columns.end());
   read_rows(table, all, [&](Row const& row) {
     if (!is_in_range(row.number(start), row.number(end))) {
-      ++without_time_;
+      leave_out(table, row.number(correlation));
       return;
     }
     auto& owner = process(key_of_pid(row.number(pid)));

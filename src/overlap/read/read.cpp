@@ -7,6 +7,7 @@
 #include "overlap/read/step_trace.hpp"
 #include "overlap/read/trace_json.hpp"
 #include "overlap/recording/clocks.hpp"
+#include "overlap/recording/doubts.hpp"
 
 #include <fmt/core.h>
 
@@ -164,6 +165,7 @@ std::vector<Recording> read_file(std::filesystem::path const& file, ReadOptions 
 std::vector<Recording> read(std::filesystem::path const& file, ReadOptions const& options) {
   auto recordings = read_file(file, options);
   std::ranges::for_each(recordings, align_devices);
+  std::ranges::for_each(recordings, note_doubtful_times);
   note_shared_devices(recordings);
   return recordings;
 }

@@ -60,19 +60,31 @@ Index RecordingBuilder::shape(LaunchShape const& shape) {
   return place_of(shapes_, key, recording_.shapes, shape);
 }
 
-bool RecordingBuilder::accept(Interval time) {
-  if (time.end < time.begin) {
-    ++backwards_;
-    return false;
+void RecordingBuilder::leave_out_backwards(Interval time, std::string what) {
+  if (++backwards_ == 1) {
+    first_backwards_ = fmt::format("{}, of {}", what, duration_text(time.length()));
   }
-  return true;
+}
+
+std::string RecordingBuilder::backwards_text() const {
+  return backwards_ == 0 ? std::string()
+                         : named_count_text(backwards_,
+                                            "record ends before it begins, and was left out",
+                                            "records end before they begin, and were left out",
+                                            first_backwards_);
 }
 
 void RecordingBuilder::add(Activity const& activity, Correlation correlation) {
-  if (accept(activity.time)) {
-    recording_.activities.push_back(activity);
-    issued_by_.push_back(correlation);
+  if (activity.time.end < activity.time.begin) {
+    leave_out_backwards(activity.time,
+                        fmt::format("{} on {}, of correlation {}",
+                                    recording_.names[activity.name],
+                                    recording_.text_of_stream(recording_.streams[activity.stream]),
+                                    correlation));
+    return;
   }
+  recording_.activities.push_back(activity);
+  issued_by_.push_back(correlation);
 }
 
 void RecordingBuilder::add_call(Interval time,
@@ -80,7 +92,8 @@ void RecordingBuilder::add_call(Interval time,
                                 Index thread,
                                 Correlation correlation,
                                 std::string_view code) {
-  if (!accept(time)) {
+  if (time.end < time.begin) {
+    leave_out_backwards(time, fmt::format("{}(), of correlation {}", name, correlation));
     return;
   }
   auto found = call_names_.find(name);
@@ -103,10 +116,13 @@ void RecordingBuilder::add_call(Interval time,
 void RecordingBuilder::add(Sync const& sync,
                            Correlation correlation,
                            std::optional<RecordedEvent> const& recorded) {
-  if (!accept(sync.time)) {
+  if (sync.time.end < sync.time.begin && sync.kind != SyncKind::wait) {
+    leave_out_backwards(sync.time,
+                        fmt::format("a synchronisation, of correlation {}", correlation));
     return;
   }
   recording_.syncs.push_back(sync);
+  recording_.syncs.back().time.end = std::max(sync.time.begin, sync.time.end);
   pending_syncs_.push_back({correlation, recorded ? recorded->record : 0});
   if (recorded) {
     recording_.syncs.back().record_stream = recorded->stream;
@@ -118,15 +134,20 @@ void RecordingBuilder::add(Sync const& sync,
 }
 
 void RecordingBuilder::add(Overhead const& overhead) {
-  if (accept(overhead.time)) {
-    recording_.overheads.push_back(overhead);
+  if (overhead.time.end < overhead.time.begin) {
+    leave_out_backwards(overhead.time,
+                        fmt::format("the overhead {}", recording_.names[overhead.name]));
+    return;
   }
+  recording_.overheads.push_back(overhead);
 }
 
 void RecordingBuilder::add(Range const& range) {
-  if (accept(range.time)) {
-    recording_.ranges.push_back(range);
+  if (range.time.end < range.time.begin) {
+    leave_out_backwards(range.time, fmt::format("the range {}", recording_.names[range.name]));
+    return;
   }
+  recording_.ranges.push_back(range);
 }
 
 /// Removes driver calls that a runtime call of the same thread made. Their correlations then name
@@ -256,7 +277,22 @@ void RecordingBuilder::find_recorded_streams() {
     auto const other = by_number.find(recording_.streams[stream].number);
     return other == by_number.end() || other->second == kNone ? stream : other->second;
   };
+  // Some files have contexts for waits and none for work, or the other way round.
+  auto const with_work = [&](Index stream) {
+    if (stream == kNone || works[stream]) {
+      return stream;
+    }
+    auto const& own = recording_.streams[stream];
+    auto const other = by_number.find(own.number);
+    if (other == by_number.end() || other->second == kNone) {
+      return stream;
+    }
+    auto const& found = recording_.streams[other->second];
+    bool const lacks_context = (own.context == kUnknown) != (found.context == kUnknown);
+    return lacks_context && own.device == found.device ? other->second : stream;
+  };
   for (std::size_t i = 0; i < recording_.syncs.size(); ++i) {
+    recording_.syncs[i].stream = with_work(recording_.syncs[i].stream);
     auto& stream = recording_.syncs[i].record_stream;
     stream = find(stream, pending_syncs_[i].record);
   }
@@ -369,9 +405,7 @@ Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns, std::opt
     recording_.start_unix_ns = *unix_ns + first;
   }
   if (backwards_ != 0) {
-    recording_.notes.push_back(count_text(backwards_,
-                                          "record ends before it begins, and was left out",
-                                          "records end before they begin, and were left out"));
+    recording_.notes.push_back(backwards_text());
   }
   recording_.sort();
   if (auto const duplicates = recording_.leave_out_duplicates(); duplicates != 0) {

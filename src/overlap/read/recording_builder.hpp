@@ -31,7 +31,8 @@ struct RecordedEvent {
 /// Makes a Recording from records that come in any order and refer to each other by correlations.
 /// Times are ns of any clock, within ±kLatestTime.
 ///
-/// Records that end before they begin are counted and left out.
+/// Records that end before they begin are counted and left out; waits of streams, which take no
+/// time, are kept.
 class RecordingBuilder {
  public:
   static constexpr Ns kLatestTime = std::int64_t{1} << 62U;
@@ -59,8 +60,9 @@ class RecordingBuilder {
 
   /// The recording so far; its devices' facts, origin and notes are filled in directly.
   [[nodiscard]] Recording& recording() noexcept { return recording_; }
-  /// Returns how many records were left out, as they end before they begin.
-  [[nodiscard]] std::uint64_t backwards() const noexcept { return backwards_; }
+  /// Returns how many records were left out, as they end before they begin, with the first one of
+  /// them; empty if there were none.
+  [[nodiscard]] std::string backwards_text() const;
   [[nodiscard]] std::size_t activities() const noexcept { return recording_.activities.size(); }
 
   /// Calls `take` with the process of each thread of the host.
@@ -103,7 +105,7 @@ class RecordingBuilder {
  private:
   using Correlated = std::pair<Correlation, Index>;
 
-  bool accept(Interval time);
+  void leave_out_backwards(Interval time, std::string what);
   void leave_out_inner_calls();
   void join();
   void find_recorded_streams();
@@ -141,6 +143,7 @@ class RecordingBuilder {
   std::vector<RecordedEvent> records_;
   std::vector<Correlated> calls_by_correlation_;  ///< ordered; made by join()
   std::uint64_t backwards_ = 0;
+  std::string first_backwards_;
 };
 
 }  // namespace msstream::overlap

@@ -249,6 +249,50 @@ std::vector<Recording> graphs_at_once() {
   return one(program.run());
 }
 
+/// Two branches of kernels that each have many waves of blocks: nothing overlaps, and nothing would
+/// be gained if it did. Fixed, and as slow: kernels that take half of the device.
+std::vector<Recording> branches_of_many_waves(bool fixed) {
+  TraceBuilder program;
+  auto const left = program.stream();
+  auto const right = program.stream();
+  for (int i = 0; i < 10; ++i) {
+    for (auto const stream : {left, right}) {
+      program.thread().launch(stream,
+                              {.name = "branch",
+                               .duration = fixed ? 395 * us : 200 * us,
+                               .blocks = fixed ? 60 : 132 * 2 * 12,
+                               .threads = 1024});
+    }
+  }
+  return one(program.run());
+}
+
+/// A frame is uploaded, worked on and downloaded in one stream. Fixed: a stream for each, and
+/// events between them.
+std::vector<Recording> frames_in_one_stream(bool fixed) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const up = fixed ? program.stream() : compute;
+  auto const down = fixed ? program.stream() : compute;
+  for (int i = 0; i < 12; ++i) {
+    auto const uploaded = program.event();
+    auto const computed = program.event();
+    auto& thread = program.thread();
+    thread.copy(up, CopyDirection::h2d, 15'000'000);
+    if (fixed) {
+      thread.record(uploaded, up).wait(compute, uploaded);
+    }
+    for (std::string const part : {"detect", "track", "draw"}) {
+      thread.launch(compute, later_kernel(part, 130 * us, 60));
+    }
+    if (fixed) {
+      thread.record(computed, compute).wait(down, computed);
+    }
+    thread.copy(down, CopyDirection::d2h, 12'000'000);
+  }
+  return one(program.run());
+}
+
 }  // namespace
 
 std::vector<Healthy> healthy_later_cases() {
@@ -275,6 +319,8 @@ std::vector<Case> later_cases() {
       {"polls_for_the_step", "", Cause::host_synchronization, {}, polls_for_the_step},
       {"fork_behind_five", "", Cause::false_dependency, {}, fork_behind_five},
       {"fork_behind_the_producer", "", Cause::true_dependency, {}, fork_behind_the_producer},
+      {"branches_of_many_waves", "", Cause::multiprocessors_full, {}, branches_of_many_waves},
+      {"frames_in_one_stream", "", Cause::one_stream_two_roles, {}, frames_in_one_stream},
   };
 }
 

@@ -396,5 +396,56 @@ TEST(FindTest, work_without_length_is_refused_with_its_time) {
   }
 }
 
+/// A collective runs alone, beside a kernel, or in a group of one rank.
+TEST(FindTest, one_rank_does_not_tell_how_long_its_collectives_waited) {
+  struct Setup {
+    bool alone = true;
+    int ranks = 8;
+  };
+  for (auto const& [alone, ranks] : {Setup{}, Setup{.alone = false}, Setup{.ranks = 1}}) {
+    HandMade program(2);
+    program.recording.collectives.push_back(
+        {.name = program.recording.names.id_of("allreduce"), .ranks = ranks});
+    program.kernel(0, 0, 10, alone ? 110 : 410);
+    program.recording.activities[program.kernel(1, 4, 110, 310)].collective = 0;
+    program.kernel(0, 8, 410, 510);
+    program.recording.sort();
+    auto const report = find(program.recording);
+    auto const is_noted = std::ranges::any_of(report.notes, [](std::string const& note) {
+      return note.find("with nothing beside them for 200 µs (40%). One rank alone") !=
+             std::string::npos;
+    });
+    EXPECT_EQ(is_noted, alone && ranks > 1) << alone << ranks;
+  }
+}
+
+/// Two devices work in turn, and each waits for the other one: both idle for half of the time.
+TEST(FindTest, idle_time_for_another_device_is_a_chain_of_work) {
+  for (bool const waits : {false, true}) {
+    HandMade program(2);
+    program.recording.devices.push_back(program.recording.devices[0]);
+    program.recording.devices[1].number = 1;
+    program.recording.streams[1].device = 1;
+    program.kernel(0, 0, 10, 210);
+    for (int i = 1; i < 10; ++i) {
+      auto const own = static_cast<Index>(i % 2);
+      double const issued = 10.0 * i;
+      if (waits) {
+        program.wait(own, 1 - own, issued, issued + 1);
+      }
+      program.kernel(own, issued + 2, 10 + 205.0 * i, 10 + 205.0 * i + 200);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    auto const* const chain = finding_of(report, Cause::true_dependency);
+    ASSERT_EQ(chain != nullptr, waits);
+    if (waits) {
+      EXPECT_GT(2 * chain->lost, report.window.length() / 2);
+      EXPECT_THAT(chain->evidence.front().text, ::testing::HasSubstr("which waited for kernel"));
+      EXPECT_THAT(chain->summary, ::testing::HasSubstr("It is idle"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msstream::overlap

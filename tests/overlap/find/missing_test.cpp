@@ -66,6 +66,48 @@ TEST(MissingTest, types_are_named_where_no_stream_was_made_to_wait) {
   }
 }
 
+/// The legacy stream has the lowest number of its context: others wait for each other only by
+/// waits, queues or for room, whatever their types.
+TEST(MissingTest, types_of_two_streams_that_are_not_the_legacy_one_explain_nothing) {
+  HandMade program(3);
+  for (auto& stream : program.recording.streams) {
+    stream.type = StreamType::unknown;
+  }
+  program.kernel(0, -600, -500, -400);
+  for (int i = 0; i < 20; ++i) {
+    program.kernel(static_cast<Index>(1 + i % 2), 10.0 * i - 300, 201.0 * i, 201.0 * i + 200);
+  }
+  program.recording.sort();
+  auto const report = find(program.recording);
+  EXPECT_THAT(report.notes, Contains(HasSubstr("Record the hardware queue of each kernel")));
+  EXPECT_THAT(report.notes, ::testing::Not(Contains(HasSubstr("types of the streams"))));
+}
+
+/// Uploads, kernels and downloads in three streams, which wait for each other by waits that nobody
+/// recorded: by their kinds, the work needs that. An upload that waits for a kernel may not.
+TEST(MissingTest, unrecorded_waits_between_copies_and_kernels_are_needed) {
+  for (bool const upload_waits : {false, true}) {
+    HandMade program(3);
+    program.recording.has_syncs = false;
+    for (int i = 0; i < 12; ++i) {
+      double const at = (upload_waits ? 406.0 : 302.0) * i;
+      double const call = 30.0 * i;
+      if (upload_waits) {
+        program.call(CallKind::wait_event, call - 2, call - 1);
+      }
+      program.copy(1, CopyDirection::h2d, call, at + 10, at + 310);
+      program.call(CallKind::wait_event, call + 4, call + 5);
+      program.kernel(0, call + 6, at + 312, at + 412);
+      program.call(CallKind::wait_event, call + 10, call + 11);
+      program.copy(2, CopyDirection::d2h, call + 12, at + 414, at + 464);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    auto const is_unknown = [](Finding const& finding) { return finding.cause == Cause::unknown; };
+    EXPECT_EQ(std::ranges::any_of(report.findings, is_unknown), upload_waits);
+  }
+}
+
 TEST(MissingTest, one_stream_waits_for_no_other) {
   HandMade program(1);
   program.recording.has_syncs = false;

@@ -96,5 +96,34 @@ TEST(ReplayedTest, work_that_runs_when_a_window_begins_is_replayed) {
   EXPECT_LE(wait->prediction->after, 1'600'000);
 }
 
+/// Kernels that leave room for each other, and take twice as long at once as alone, since they
+/// share the memory's bandwidth: those that run alone would gain nothing beside each other.
+TEST(ReplayedTest, kernels_that_slow_each_other_down_do_so_in_the_replay) {
+  HandMade program(2);
+  auto& recording = program.recording;
+  auto const names = std::vector{recording.names.id_of("triad"), recording.names.id_of("copy")};
+  auto const run = [&](Index stream, double issued, double begin, double end) {
+    recording.activities[program.kernel(stream, issued, begin, end)].name = names[stream];
+  };
+  double at = 0;
+  for (int i = 0; i < 12; ++i, at += 420) {
+    run(static_cast<Index>(i % 2), at, at + 6, at + 406);
+    program.call(CallKind::synchronize, at + 3, at + 410, "cudaStreamSynchronize");
+  }
+  for (int i = 0; i < 12; ++i) {
+    for (Index stream = 0; stream < 2; ++stream) {
+      run(stream, at + 5 * (2 * i + stream), at + 10 + 790 * i, at + 10 + 790 * (i + 1));
+    }
+  }
+  auto const report = replayed_report(program);
+  ASSERT_TRUE(report.replay);
+  EXPECT_LE(report.replay->error(), 0.05);
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::bandwidth_shared);
+  auto const* const waits = replayed_finding(report, Cause::host_synchronization);
+  EXPECT_TRUE(waits == nullptr ||
+              waits->prediction->before - waits->prediction->after < report.window.length() / 20);
+}
+
 }  // namespace
 }  // namespace msstream::overlap

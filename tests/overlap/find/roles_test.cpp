@@ -52,6 +52,44 @@ TEST(RolesTest, a_stream_for_uploads_and_downloads_has_two_roles) {
   }
 }
 
+/// Frames that are uploaded, worked on and downloaded in one stream, or in a stream for each.
+Recording frames(bool fixed) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const up = fixed ? program.stream() : compute;
+  auto const down = fixed ? program.stream() : compute;
+  for (int i = 0; i < 20; ++i) {
+    auto const uploaded = program.event();
+    auto const computed = program.event();
+    auto& thread = program.thread();
+    thread.copy(up, CopyDirection::h2d, 15'000'000);
+    if (fixed) {
+      thread.record(uploaded, up).wait(compute, uploaded);
+    }
+    for (int k = 0; k < 3; ++k) {
+      thread.launch(compute,
+                    {.name = "op" + std::to_string(k), .duration = 130 * us, .blocks = 60});
+    }
+    if (fixed) {
+      thread.record(computed, compute).wait(down, computed);
+    }
+    thread.copy(down, CopyDirection::d2h, 12'000'000);
+  }
+  return program.run();
+}
+
+TEST(RolesTest, uploads_behind_downloads_could_run_beside_the_kernels_before_both) {
+  auto const report = find(frames(false));
+  ASSERT_EQ(report.findings.size(), 1U);
+  auto const& finding = report.findings.front();
+  EXPECT_EQ(finding.cause, Cause::one_stream_two_roles);
+  ASSERT_TRUE(finding.prediction);
+  auto const fixed = find(frames(true));
+  EXPECT_TRUE(fixed.findings.empty());
+  auto const true_time = static_cast<double>(fixed.window.length());
+  EXPECT_NEAR(static_cast<double>(finding.prediction->after), true_time, 0.05 * true_time);
+}
+
 /// A kernel that prepares each upload, in the stream of the copies: what waits for it needs both.
 TEST(RolesTest, a_kernel_needs_the_upload_before_it) {
   TraceBuilder program;

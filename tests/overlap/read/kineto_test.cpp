@@ -177,8 +177,36 @@ TEST_F(KinetoTest, records_that_run_backwards_are_left_out_with_a_note) {
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 10, "dur": -1},
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "dur": 1})"));
   EXPECT_EQ(recording.activities.size(), 1U);
-  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 record ends before it begins")));
-  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("1 event without a time")));
+  EXPECT_THAT(
+      recording.notes,
+      ::testing::Contains(HasSubstr("1 record ends before it begins, and was left out: a on "
+                                    "stream 7, of correlation 0, of -1.00 µs")));
+  EXPECT_THAT(recording.notes,
+              ::testing::Contains(HasSubstr("1 event without a time or a stream was left out: a")));
+}
+
+/// Kernels without a context, and a wait with one.
+TEST_F(KinetoTest, streams_are_one_if_only_their_waits_have_a_context) {
+  auto const recording = read_one(trace_of(R"(
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 1, "dur": 1},
+    {"ph": "X", "cat": "kernel", "name": "b", "pid": 0, "tid": 20, "ts": 3, "dur": 1},
+    {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 0, "tid": 20, "ts": 2, "dur": 0,
+     "args": {"cuda_sync_kind": "Stream Wait Event", "stream": 20, "device": 0, "context": 1, "wait_on_stream": 7}})"));
+  ASSERT_EQ(recording.syncs.size(), 1U);
+  EXPECT_EQ(recording.syncs[0].stream, recording.activities[1].stream);
+  EXPECT_EQ(recording.syncs[0].record_stream, recording.activities[0].stream);
+}
+
+/// A wait of a stream takes no time: what it is for counts, whatever length was written.
+TEST_F(KinetoTest, waits_that_run_backwards_are_kept) {
+  auto const recording = read_one(trace_of(std::string(kKernel) + R"(,
+    {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 0, "tid": 7, "ts": 10, "dur": -4,
+     "args": {"cuda_sync_kind": "Stream Wait Event", "stream": 7, "wait_on_stream": 20}},
+    {"ph": "X", "cat": "cuda_sync", "name": "Stream Sync", "pid": 0, "tid": 7, "ts": 10, "dur": -4,
+     "args": {"cuda_sync_kind": "Stream Sync", "stream": 7}})"));
+  ASSERT_EQ(recording.syncs.size(), 1U);
+  EXPECT_EQ(recording.syncs[0].time.length(), 0);
+  EXPECT_THAT(recording.notes, ::testing::Contains(HasSubstr("a synchronisation")));
 }
 
 TEST_F(KinetoTest, work_without_a_duration_is_left_out_with_a_note) {
@@ -186,8 +214,10 @@ TEST_F(KinetoTest, work_without_a_duration_is_left_out_with_a_note) {
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 10, "dur": NaN},
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 20, "dur": "abc"})"));
   EXPECT_EQ(recording.activities.size(), 1U);
-  EXPECT_THAT(recording.notes,
-              ::testing::Contains(HasSubstr("2 events whose duration is no number were")));
+  EXPECT_THAT(
+      recording.notes,
+      ::testing::Contains(HasSubstr("2 events whose duration is no number were left out, the "
+                                    "first one: a, at 10.000 us")));
 }
 
 /// A library launched two kernels by calls that the trace lacks, between calls that it has.
@@ -297,7 +327,7 @@ TEST_F(KinetoTest, an_error_tells_what_was_left_out) {
     {"ph": "B", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 5})")));
   EXPECT_THAT(why, HasSubstr("1 event without a time"));
   EXPECT_THAT(why, HasSubstr("1 event whose duration is no number"));
-  EXPECT_THAT(why, HasSubstr("2 events that end before they begin"));
+  EXPECT_THAT(why, HasSubstr("2 records end before they begin"));
   EXPECT_THAT(why, HasSubstr("1 pair of begin and end events"));
 }
 

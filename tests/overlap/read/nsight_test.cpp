@@ -140,6 +140,30 @@ TEST_F(NsightTest, waits_are_joined_by_event_sync_id) {
   EXPECT_EQ(recording.program, "trainer");
 }
 
+/// Older exports have no eventSyncId: a wait is for the last recording of its event before, not for
+/// one after it, nor for that of another context's event of the same number.
+TEST_F(NsightTest, waits_are_joined_by_event_without_event_sync_ids) {
+  auto const file = database(std::string(kHead) + kWork + R"(
+    CREATE TABLE CUPTI_ACTIVITY_KIND_CUDA_EVENT (deviceId INTEGER, contextId INTEGER, streamId INTEGER,
+      correlationId INTEGER, globalPid INTEGER, eventId INTEGER);
+    INSERT INTO CUPTI_ACTIVITY_KIND_CUDA_EVENT VALUES (0, 1, 7, 12, 83886080, 77), (0, 1, 13, 8, 83886080, 77),
+      (0, 1, 7, 4, 83886080, 77), (0, 3, 7, 8, 83886080, 77);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER,
+      streamId INTEGER, correlationId INTEGER, globalPid INTEGER, syncType INTEGER, eventId INTEGER);
+    INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (800, 810, 0, 1, 7, 9, 83886080, 2, 77),
+      (820, 830, 0, 1, 7, 3, 83886080, 2, 77);)");
+  auto const recordings = read(file);
+  auto const& recording = recordings.at(0);
+  EXPECT_TRUE(recording.has_syncs);
+  EXPECT_FALSE(recording.lacks_event_numbers);
+  EXPECT_THAT(recording.notes, Contains(HasSubstr("the last recording of its event")));
+  ASSERT_EQ(recording.syncs.size(), 2U);
+  auto const& wait = recording.syncs[0];
+  EXPECT_EQ(recording.streams.at(wait.record_stream).number, 13);
+  EXPECT_EQ(recording.names[recording.calls.at(wait.record_call).name], "cudaEventRecord");
+  EXPECT_EQ(recording.syncs[1].record_stream, kNone) << "before the first recording";
+}
+
 TEST_F(NsightTest, calls_name_the_innermost_function_of_the_program_in_their_stack) {
   auto const recordings = read(database(std::string(kHead) + kWork + R"(
     ALTER TABLE CUPTI_ACTIVITY_KIND_RUNTIME ADD COLUMN callchainId INTEGER;
@@ -231,11 +255,13 @@ TEST_F(NsightTest, texts_in_place_of_numbers_are_left_out_and_counted) {
                     "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'abc' WHERE streamId = 7;"));
   EXPECT_EQ(recordings.at(0).activities.size(), 1U);
   EXPECT_THAT(recordings[0].notes,
-              Contains(HasSubstr("the first one in CUPTI_ACTIVITY_KIND_KERNEL.start")));
+              Contains(HasSubstr("the first one: CUPTI_ACTIVITY_KIND_KERNEL.start")));
   auto const why = refusal(database(std::string(kHead) + kWork +
                                     "DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY;"
                                     "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'abc';"));
-  EXPECT_THAT(why, HasSubstr("3 rows without a time were left out"));
+  EXPECT_THAT(why,
+              HasSubstr("3 rows without a time were left out, the first one: "
+                        "CUPTI_ACTIVITY_KIND_KERNEL, correlationId 11"));
   EXPECT_THAT(why, HasSubstr("CUPTI_ACTIVITY_KIND_KERNEL.start"));
 }
 
@@ -257,6 +283,10 @@ TEST_F(NsightTest, other_databases_are_refused_by_name) {
   EXPECT_THAT(refusal(database("CREATE TABLE cookies (id INTEGER);")),
               HasSubstr("no export of Nsight Systems: its tables are cookies"));
   EXPECT_THAT(refusal(database(kHead)), HasSubstr("no work of a device"));
+  EXPECT_THAT(refusal(database(std::string(kHead) + kWork +
+                               "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 100;"
+                               "DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY;")),
+              HasSubstr("2 records end before they begin, and were left out, the first one: "));
   // A view could be one that never ends.
   EXPECT_THAT(
       refusal(database(

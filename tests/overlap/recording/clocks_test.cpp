@@ -73,7 +73,40 @@ TEST(ClocksTest, one_wrong_call_moves_no_clock) {
   align_devices(program.recording);
   EXPECT_EQ(program.recording.activities.front().time.begin, 6'000);
   EXPECT_THAT(program.recording.notes, Not(Contains(HasSubstr("was moved"))));
-  EXPECT_THAT(program.recording.notes, Contains(HasSubstr("no move of it")));
+  EXPECT_THAT(
+      program.recording.notes,
+      Contains(HasSubstr("kernel 7 on stream 0 at 0.216 ms begins 19.8 ms before its call")));
+}
+
+/// One kernel has a time long before all that the host did.
+TEST(ClocksTest, one_wrong_time_before_the_first_call_is_left_out) {
+  HandMade program(1);
+  for (int i = 0; i < 20; ++i) {
+    double const wrong = i == 7 ? -20'000 : 0;
+    program.kernel(0, 30.0 * i, 30.0 * i + 6 + wrong, 30.0 * i + 16 + wrong);
+  }
+  program.recording.sort();
+  align_devices(program.recording);
+  EXPECT_EQ(program.recording.activities.size(), 19U);
+  EXPECT_THAT(program.recording.notes,
+              ::testing::ElementsAre(HasSubstr("kernel 7 on stream 0 at -19.784 ms")));
+  EXPECT_THAT(program.recording.notes,
+              Contains(HasSubstr("left out 1 activity long before the first call of the host")));
+}
+
+/// A kernel seems to begin 2 ms before its call: its time is wrong, and not the clock of all.
+TEST(ClocksTest, one_wrong_time_moves_no_clock) {
+  HandMade program(1);
+  for (int i = 0; i < 100; ++i) {
+    double const wrong = i == 90 ? -2'000 : 0;
+    program.kernel(0, 30.0 * i, 30.0 * i + 6 + wrong, 30.0 * i + 16 + wrong);
+  }
+  program.recording.sort();
+  align_devices(program.recording);
+  EXPECT_EQ(program.recording.activities.front().time.begin, 6'000);
+  EXPECT_THAT(
+      program.recording.notes,
+      ::testing::ElementsAre(HasSubstr("1 activity begins before the call that issued it")));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -19,21 +21,24 @@ class TrainPlePrecision : public StepProgramTest {
  protected:
   TrainPlePrecision() : StepProgramTest(MSSTREAM_TRAIN_PLE) {}
 
-  /// Returns program options whose widths are odd in half precision: 21 inputs of the first level
-  /// are padded to 24, experts have 6 outputs.
+  /// Returns options of a small model whose loss moves by far more than roundings. Its experts have
+  /// widths that are no multiples of 8.
   [[nodiscard]] static Words small() {
-    return {"--runtime", runtime(),
-            "--rows",    "1000",
-            "--batch",   "120",
-            "--tasks",   "2",
-            "--hotness", "2",
-            "--buckets", "64",
-            "--steps",   "5",
-            "--quiet",   "--embedding-dim",
-            "4",         "--expert-outputs",
-            "6",         "--lr",
-            "0.05"};
+    return Words{"--runtime", runtime(), "--rows", "1000", "--batch", "120", "--steps", "6"} +
+           Words{"--tasks", "2", "--hotness", "2", "--buckets", "64", "--embedding-dim", "4"} +
+           Words{"--expert-outputs", "6", "--optimizer", "sgd", "--lr", "0.5", "--quiet"};
   }
+  /// Returns the largest difference of the losses of two runs.
+  [[nodiscard]] static double difference(nlohmann::json const& left, nlohmann::json const& right) {
+    EXPECT_EQ(left.size(), right.size());
+    double most = 0;
+    for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+      most = std::max(most, std::abs(left[i].get<double>() - right[i].get<double>()));
+    }
+    return most;
+  }
+  /// Roundings move the losses by a fifth of it at most, and learning by a hundred times as much.
+  static constexpr double kNear = 5e-4;
 };
 
 TEST_P(TrainPlePrecision, losses_of_each_have_the_same_bits_however_a_step_is_issued) {
@@ -41,7 +46,6 @@ TEST_P(TrainPlePrecision, losses_of_each_have_the_same_bits_however_a_step_is_is
     for (std::string const precision : {"bf16", "fp16"}) {
       auto const arguments = small() + Words{"--form", form, "--precision", precision};
       auto const expected = results_of(arguments + Words{"--stream-groups", "1"});
-      ASSERT_NE(expected[0].front(), expected[0].back()) << "nothing moves";
       for (auto const& way : {Words{"--stream-groups", "4", "--launch-threads", "per_group"},
                               Words{"--stream-groups", "7"},
                               Words{"--stream-groups", "7", "--capture"}}) {
@@ -55,16 +59,15 @@ TEST_P(TrainPlePrecision, losses_of_each_have_the_same_bits_however_a_step_is_is
 TEST_P(TrainPlePrecision, losses_of_half_precision_are_near_those_of_float32_and_differ) {
   for (std::string const form : {"branches", "grouped"}) {
     auto const exact = report_of(small() + Words{"--form", form})["losses"];
+    auto const untrained = report_of(small() + Words{"--form", form, "--lr", "0"})["losses"];
+    EXPECT_GT(difference(untrained, exact), 50 * kNear) << "too little is learnt to compare";
     for (std::string const precision : {"bf16", "fp16"}) {
       auto const report = report_of(small() + Words{"--form", form, "--precision", precision});
       EXPECT_EQ(report["options"]["precision"], precision);
-      auto const& losses = report["losses"];
-      ASSERT_EQ(losses.size(), exact.size());
-      EXPECT_NE(losses, exact) << "the layers were not computed in half precision";
-      for (std::size_t i = 0; i < losses.size(); ++i) {
-        EXPECT_NEAR(losses[i].get<double>(), exact[i].get<double>(), 0.01) << precision << i;
-      }
+      EXPECT_NE(report["losses"], exact) << "the layers were not computed in half precision";
+      EXPECT_LT(difference(report["losses"], exact), kNear) << form << " in " << precision;
       EXPECT_EQ(report.contains("loss_scale"), precision == "fp16");
+      EXPECT_EQ(report.value("skipped_steps", 0), 0);
     }
   }
 }
@@ -75,12 +78,8 @@ TEST_P(TrainPlePrecision, ranks_and_tables_in_parts_take_bfloat16) {
   for (auto const& ways : {Words{"--ranks", "2"},
                            Words{"--ranks", "2", "--parallel", "sharded"},
                            Words{"--ranks", "2", "--parallel", "sharded", "--lookahead", "rows"}}) {
-    auto const losses = report_of(half + ways)["losses"];
-    ASSERT_EQ(losses.size(), alone.size());
-    for (std::size_t i = 0; i < losses.size(); ++i) {
-      EXPECT_NEAR(losses[i].get<double>(), alone[i].get<double>(), 0.01)
-          << ::testing::PrintToString(ways) << i;
-    }
+    EXPECT_LT(difference(report_of(half + ways)["losses"], alone), kNear)
+        << ::testing::PrintToString(ways);
   }
 }
 

@@ -155,13 +155,13 @@ Report explain(Program const& program, Collectives const& collectives, FindOptio
     report.findings = std::move(kept);
   }
   sort_findings(report.findings);
-  for (auto& [device, cause, text] : harmless_notes) {
-    bool const is_found = cause == Cause::multiprocessors_full &&
+  for (auto& note : harmless_notes) {
+    bool const is_found = note.cause == Cause::multiprocessors_full &&
                           std::ranges::any_of(report.findings, [&](Finding const& finding) {
-                            return finding.device == device && finding.cause == cause;
+                            return finding.device == note.device && finding.cause == note.cause;
                           });
     if (!is_found) {
-      report.notes.push_back(std::move(text));
+      report.notes.push_back(std::move(note.text));
     }
   }
   if (report.replay) {

@@ -432,9 +432,10 @@ void Replay::fit_to_recording() {
       if (is_counted(place)) {
         auto const recorded =
             static_cast<double>(program_.activity(activities_[place]).time.length());
+        auto const alone = static_cast<double>(work_[place].device_ns);
         auto const add = [&](Slower& kind) {
           kind.recorded += recorded;
-          kind.alone += static_cast<double>(work_[place].device_ns);
+          kind.alone += alone;
           kind.replayed += taken - since.taken;
         };
         add(kinds[key_of(place)]);

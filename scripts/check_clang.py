@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that clang 14 compiles the library without warnings.
+
+g++ accepts code that clang refuses, and users build with both. Reads how files are compiled from
+build/host/compile_commands.json, and generates no code. The parts of nightly.sh with sanitizers
+compile programs and tests with clang."""
+
+import json
+import multiprocessing.pool
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COMPILER = "clang++-14"
+FLAGS = ["-fsyntax-only", "-Werror", "-Wno-unknown-warning-option", "-Wno-unused-command-line-argument"]
+OF_GCC = ("--param", "-femit-class-debug-always")
+
+
+def is_checked(entry):
+    """Returns whether an entry of the database is code of the library. The archive for the tests is
+    the library once more."""
+    words = shlex.split(entry["command"])
+    output = words[words.index("-o") + 1]
+    return output.startswith("src/") and "msstream_switched.dir" not in output
+
+
+def words_of(entry):
+    """Returns the command that checks the file of an entry."""
+    words = shlex.split(entry["command"])
+    first = next(i for i, word in enumerate(words) if word.startswith("-"))
+    kept = [word for word in words[first:] if not word.startswith(OF_GCC)]
+    output = kept.index("-o")
+    del kept[output : output + 2]
+    return [COMPILER, *FLAGS, "-include", str(ROOT / "tests/clang_14.hpp"), *kept]
+
+
+def check(entry):
+    """Returns what clang says about a file; nothing if it accepts it."""
+    done = subprocess.run(words_of(entry), cwd=entry["directory"], capture_output=True, text=True)
+    return "" if done.returncode == 0 else done.stderr
+
+
+def main():
+    database = ROOT / "build/host/compile_commands.json"
+    if not database.exists():
+        sys.exit(f"{database}: missing; build first: scripts/test.sh --show-only")
+    entries = [entry for entry in json.loads(database.read_text()) if is_checked(entry)]
+    if not entries:
+        sys.exit(f"{database}: no file of src/")
+    with multiprocessing.pool.ThreadPool(os.cpu_count()) as pool:
+        complaints = [text for text in pool.imap(check, entries) if text]
+    print("\n".join(complaints), end="")
+    if complaints:
+        sys.exit(f"clang: complaints about {len(complaints)} of {len(entries)} files")
+    print(f"clang: no complaint about {len(entries)} files")
+
+
+if __name__ == "__main__":
+    main()

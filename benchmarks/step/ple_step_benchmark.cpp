@@ -93,9 +93,11 @@ class Trained : public Grouped<R> {
       random_.advance();
     }
     auto const logits =
-        this->stacked_logits(tape, pool, batch, [&](ms::Tensor<float, R> const& input) {
+        this->stacked_logits(tape, pool, batch, [&]<class T>(ms::Tensor<T, R> const& input) {
           if constexpr (kExtras.has_dropout) {
-            return ms::ops::dropout(tape, input, {.rate = 0.1F}, random_, "dropout");
+            auto const wide = ms::ops::cast<float>(tape, input);
+            return ms::ops::cast<T>(
+                tape, ms::ops::dropout(tape, wide, {.rate = 0.1F}, random_, "dropout"));
           } else {
             return input;
           }

@@ -116,7 +116,7 @@ class PleGrouped {
   }
 
   /// Returns the logits of all tasks, [tasks, batch, 1]. `change(input)` is called with the inputs
-  /// of the towers, and returns what they get.
+  /// of the towers, whose type is that of the precision, and returns what they get.
   template <class Change = std::identity>
   [[nodiscard]] ms::Tensor<float, R> stacked_logits(ms::GradientTape<R>& tape,
                                                     ms::StreamPool<R>& pool,

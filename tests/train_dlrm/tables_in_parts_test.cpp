@@ -247,6 +247,25 @@ TEST_F(TrainDlrmTablesInParts, go_on_from_a_checkpoint_on_other_ranks_and_whole)
   }
 }
 
+TEST_F(TrainDlrmTablesInParts, of_half_precision_go_on_on_other_ranks_and_whole) {
+  auto const model = small() + Words{"--precision", "bf16", "--half-tables", "--optimizer", "sgd"};
+  auto const expected = report_of(model)["losses"];
+  auto const first = report_of(in_parts(model, 3) + Words{"--steps", "4", "--save", path("3")});
+  for (auto const& way : {in_parts(model, 2) + Words{"--lookahead", "rows"}, model}) {
+    auto const second = report_of(way + Words{"--resume", path("3")});
+    auto joined = first["losses"];
+    joined.insert(joined.end(), second["losses"].begin(), second["losses"].end());
+    ASSERT_EQ(joined.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR(joined[i].get<double>(), expected[i].get<double>(), 5e-3)
+          << PrintToString(way) << ", step " << i;
+    }
+  }
+  auto const other = run_program(MSSTREAM_TRAIN_DLRM, small() + Words{"--resume", path("3")});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.err, ::testing::HasSubstr("was trained with"));
+}
+
 TEST_F(TrainDlrmTablesInParts, of_a_float16_model_go_on_with_the_loss_scale) {
   auto const parts = in_parts(small() + Words{"--precision", "fp16"}, 1);
   auto const expected = report_of(parts + Words{"--save", path("whole")});

@@ -4,6 +4,7 @@
 #include "load/load_plan.hpp"
 
 #include <msstream/memory/device.hpp>
+#include <msstream/ops/cast.hpp>
 #include <msstream/serve/detail/staging.hpp>
 #include <msstream/serve/inference_pool.hpp>
 
@@ -36,12 +37,12 @@ class ServedModel {
   int variant_;
 };
 
-/// Returns a frozen tensor with the given elements.
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> frozen(Device<R> const& device,
-                                      std::vector<float> const& elements,
-                                      Shape const& shape) {
-  auto tensor = to_device<float, R>(device, elements, shape);
+/// Returns a frozen tensor with the given elements, rounded to type T.
+template <RealElement T = float, Runtime R>
+[[nodiscard]] Tensor<T, R> frozen(Device<R> const& device,
+                                  std::vector<float> const& elements,
+                                  Shape const& shape) {
+  auto tensor = ops::cast<T>(to_device<float, R>(device, elements, shape));
   tensor.freeze();
   return tensor;
 }

@@ -17,8 +17,8 @@ template <ms::Runtime R, ms::RealElement T = float>
 class FrozenLayer {
  public:
   FrozenLayer(ms::Device<R> const& device, WdlWeights::Layer const& layer)
-      : weight_(frozen(device, layer.weight, {layer.inputs, layer.outputs})),
-        bias_(frozen(device, layer.bias, {layer.outputs})) {}
+      : weight_(ms::load::frozen<T>(device, layer.weight, {layer.inputs, layer.outputs})),
+        bias_(ms::load::frozen<T>(device, layer.bias, {layer.outputs})) {}
 
   [[nodiscard]] ms::Tensor<T, R> operator()(
       ms::Tensor<T, R> const& input,
@@ -28,14 +28,6 @@ class FrozenLayer {
   [[nodiscard]] std::size_t bytes() const { return weight_.bytes() + bias_.bytes(); }
 
  private:
-  static ms::Tensor<T, R> frozen(ms::Device<R> const& device,
-                                 std::vector<float> const& elements,
-                                 ms::Shape const& shape) {
-    auto tensor = ms::ops::cast<T>(ms::to_device<float, R>(device, elements, shape));
-    tensor.freeze();
-    return tensor;
-  }
-
   ms::Tensor<T, R> weight_;  ///< [inputs, outputs]
   ms::Tensor<T, R> bias_;    ///< [outputs]
 };

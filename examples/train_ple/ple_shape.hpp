@@ -37,8 +37,8 @@ struct PleShape {
   std::int64_t expert_hidden = 256;
   std::int64_t expert_outputs = 128;
   std::int64_t tower_hidden = 64;
-  /// Of the products of experts, gates and towers, and of what is between them. Lookups, the
-  /// softmax of gates, logits and losses are float32.
+  /// The type of experts, gates and towers: of their products and of the values between them.
+  /// Lookups, the softmax of gates, logits and losses are float32.
   ms::Precision precision = ms::Precision::fp32;
   std::uint64_t seed = 1;
 

@@ -102,6 +102,20 @@ class WdlModelTest : public OpsTest<R> {
     }
     return all;
   }
+  /// Expects both forms to answer as the reference does, and returns the answers of the fused one.
+  std::vector<Floats> expect_answers(WdlOptions options, double tolerance) {
+    auto const weights = serve_wdl::make_weights(options, 0);
+    auto const fused = answers<WdlFused<R>>(options, TableForm::fused);
+    auto const branches = answers<WdlBranches<R>>(options, TableForm::branches);
+    options.tables = TableForm::fused;
+    WdlQueries const queries(options, weights);
+    for (std::size_t i = 0; i < fused.size(); ++i) {
+      auto const expected = reference(weights, options.hotness, queries.all()[i]);
+      expect_near(fused[i], expected, tolerance);
+      expect_near(branches[i], expected, tolerance);
+    }
+    return fused;
+  }
 };
 TYPED_TEST_SUITE(WdlModelTest, Runtimes, RuntimeNames);
 
@@ -110,17 +124,7 @@ TYPED_TEST(WdlModelTest, both_forms_are_the_same_mathematics) {
     SCOPED_TRACE(continuous);
     auto options = small();
     options.continuous = continuous;
-    auto const weights = serve_wdl::make_weights(options, 0);
-    auto const fused = this->template answers<WdlFused<TypeParam>>(options, TableForm::fused);
-    auto const branches =
-        this->template answers<WdlBranches<TypeParam>>(options, TableForm::branches);
-    options.tables = TableForm::fused;
-    WdlQueries const queries(options, weights);
-    for (std::size_t i = 0; i < fused.size(); ++i) {
-      auto const expected = reference(weights, options.hotness, queries.all()[i]);
-      expect_near(fused[i], expected, 1e-5);
-      expect_near(branches[i], expected, 1e-5);
-    }
+    auto const fused = this->expect_answers(options, 1e-5);
     EXPECT_NE(fused[0], fused[1]);
   }
 }
@@ -134,18 +138,11 @@ TYPED_TEST(WdlModelTest, layers_can_be_of_half_precision) {
   for (auto const& [precision, tolerance] :
        {std::pair{Precision::bf16, 1.0 / 64}, {Precision::fp16, 1.0 / 512}}) {
     options.precision = precision;
-    auto const weights = serve_wdl::make_weights(options, 0);
-    auto const fused = this->template answers<WdlFused<TypeParam>>(options, TableForm::fused);
-    auto const branches =
-        this->template answers<WdlBranches<TypeParam>>(options, TableForm::branches);
-    options.tables = TableForm::fused;
-    WdlQueries const queries(options, weights);
-    for (std::size_t i = 0; i < fused.size(); ++i) {
-      auto const expected = reference(weights, options.hotness, queries.all()[i]);
-      expect_near(fused[i], expected, tolerance);
-      expect_near(branches[i], expected, tolerance);
-      EXPECT_NE(fused[i], exact[i]) << "the layers were not computed in half precision";
+    auto const rounded = this->expect_answers(options, tolerance);
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      EXPECT_NE(rounded[i], exact[i]) << "the layers were not computed in half precision";
     }
+    auto const weights = serve_wdl::make_weights(options, 0);
     EXPECT_LT(WdlBranches<TypeParam>(this->device(), weights, 0).weight_bytes(), exact_bytes);
   }
 }

@@ -106,11 +106,10 @@ struct PlanTablesOptions {
 /// read, which are hotness times width for each sample. Small tables are replicated. A table with
 /// more than a rank's share of either is divided between all ranks: column_wise if a rank then has
 /// 32 columns or more and no state is one number a row, or if it takes the maximum, otherwise
-/// row_wise. The others are table_wise:
-/// largest first, each on the rank that then has the least. The plan depends on the arguments
-/// alone. Throws std::invalid_argument for what require_tables() and require_plan() refuse, for
-/// fixed placements of tables that do not exist, and if a rank would have more than
-/// most_bytes_per_rank: the message has the rank, its bytes and its largest part.
+/// row_wise. The others are table_wise: largest first, each on the rank that then has the least.
+/// The plan depends on the arguments alone. Throws std::invalid_argument for what require_tables()
+/// and require_plan() refuse, for fixed placements of tables that do not exist, and if a rank would
+/// have more than most_bytes_per_rank: the message has the rank, its bytes and its largest part.
 [[nodiscard]] TablePlan plan_tables(std::vector<TableSpec> const& tables,
                                     int ranks,
                                     PlanTablesOptions const& options = {});

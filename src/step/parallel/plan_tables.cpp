@@ -192,7 +192,8 @@ class Planner {
     if (share_of(load) * plan_.ranks <= 1 && load.bytes <= options_.most_bytes_per_rank) {
       return std::nullopt;
     }
-    // Parts by columns would each have the numbers of the rows: those of the maximum have them.
+    // Each part by columns would have its own state of every row, which is another update rule.
+    // Tables that take the maximum can be divided in no other way.
     bool const has_state_of_rows = options_.state_bytes_per_row > 0;
     bool const by_columns =
         is_max || (!has_state_of_rows && table.width / plan_.ranks >= kFewestColumns);

@@ -31,6 +31,14 @@ class ProgramTest : public ::testing::TestWithParam<std::string> {
     auto const* const info = ::testing::UnitTest::GetInstance()->current_test_info();
     return info->value_param() != nullptr ? GetParam() : "host";
   }
+  /// Returns whether the test's runtime has as many devices as ranks.
+  [[nodiscard]] static bool has_devices_for(int ranks) {
+#if MSSTREAM_CUDA
+    return runtime() != "cuda" || Cuda::device_count() >= ranks;
+#else
+    return ranks > 0;
+#endif
+  }
   [[nodiscard]] std::string path(std::string_view name) const {
     return (folder / name).string();
   }

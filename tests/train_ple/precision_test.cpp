@@ -73,6 +73,9 @@ TEST_P(TrainPlePrecision, losses_of_half_precision_are_near_those_of_float32_and
 }
 
 TEST_P(TrainPlePrecision, ranks_and_tables_in_parts_take_bfloat16) {
+  if (!has_devices_for(2)) {
+    GTEST_SKIP() << "two ranks need two GPUs";
+  }
   auto const half = small() + Words{"--form", "grouped", "--precision", "bf16"};
   auto const alone = report_of(half)["losses"];
   for (auto const& ways : {Words{"--ranks", "2"},

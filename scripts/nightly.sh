@@ -13,6 +13,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
 
   headers  each public header compiled alone
   tidy     clang-tidy over the library, the examples and the public headers
+  clang    clang 14 compiles the library without warnings
   seeds    the tests that draw random numbers, three times, each time with other numbers
   asan-streams  streams, memory, collectives and captures with the address and undefined-behaviour sanitizers, on
                 Checked; only if it is named, as the next ones
@@ -56,6 +57,11 @@ END
 headers() { "$root/scripts/check_headers.sh" --alone; }
 
 tidy() { "$root/scripts/check_tidy.sh"; }
+
+clang() {
+  install_missing clang-14
+  "$root/scripts/check_clang.py"
+}
 
 seeds() {
   local room rooms failed=()
@@ -343,7 +349,7 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy seeds asan-streams asan-ops asan-files asan-step tsan-streams tsan-step asan tsan load consumer ways ways-wheel
+parts=(headers tidy clang seeds asan-streams asan-ops asan-files asan-step tsan-streams tsan-step asan tsan load consumer ways ways-wheel
   ways-conan core fuzz sklearn python stress captures collectives census parquet mpi page gdb site hta cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
 chosen=()
 for argument in "$@"; do

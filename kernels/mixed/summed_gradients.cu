@@ -11,72 +11,79 @@
 namespace msstream::ops::kernels {
 namespace {
 
-constexpr int kWarpLanes = 32;
-constexpr int kWarps = 8;
-constexpr int kSumThreads = kWarpLanes * kWarps;
+constexpr int kMostThreads = 512;
 
-/// The division of a matrix among blocks. A lane owns `Lanes` neighbouring columns, and the warps
-/// of a block take the rows of a chunk in turn:
+/// The division of a matrix among blocks of [groups, lanes] threads. A lane owns `Lanes`
+/// neighbouring columns, and a block all columns if it can, so that blocks that run at the same
+/// time stream through neighbouring rows:
 ///
-///   block (x, y)   columns [32 Lanes x, 32 Lanes (x + 1)) of chunk y of the rows
-///   warp w         rows w, w + 8, … of the chunk
+///   lane l of block (x, y)   columns [Lanes l', Lanes (l' + 1)) with l' = lanes x + l
+///   group g                  rows r, r + groups * blocks, … from r = groups y + g on
 ///
-/// Each chunk gives a row of column sums; a second pass adds the chunks.
-struct Chunks {
+/// Each block gives a row of column sums; a second pass adds those of all blocks.
+struct Streams {
   std::int64_t rows;
   std::int64_t columns;
-  std::int64_t rows_a_chunk;
-  std::int64_t count;
+  dim3 threads;
+  dim3 blocks;
 
-  Chunks(std::int64_t all_rows, std::int64_t all_columns, int lanes, std::size_t workspace_bytes)
+  Streams(std::int64_t all_rows, std::int64_t all_columns, int lanes, std::size_t workspace_bytes)
       : rows(all_rows), columns(all_columns) {
-    // Several times as many as run at once: with short chunks, the blocks that run at the same time
-    // read neighbouring rows. With 528 blocks of long chunks, the gradient of a cross layer of
-    // 8,192 x 3,456 bfloat16 takes 139 µs instead of 111 (one H200).
-    constexpr std::int64_t kWantedBlocks = 2048;
-    constexpr std::int64_t kLeastRows = 4 * kWarps;
-    auto const held = static_cast<std::int64_t>(workspace_bytes / sizeof(float)) /
-                      std::max<std::int64_t>(columns, 1);
-    auto const beside = ceil_div<std::int64_t>(columns, std::int64_t{kWarpLanes} * lanes);
-    // The second pass reads the chunks' sums from the workspace, and must not use it itself.
-    auto const wanted = std::min(
-        {ceil_div(kWantedBlocks, beside), ceil_div(rows, kLeastRows), held, kRowsOfOnePass});
-    rows_a_chunk = ceil_div(rows, std::max<std::int64_t>(wanted, 1));
-    count = ceil_div(rows, rows_a_chunk);
+    constexpr std::int64_t kThreadsAtOnce = 132 * 1024;  // of the H200, with 64 registers each
+    constexpr std::int64_t kFewThreads = 256;
+    constexpr std::int64_t kLeastRows = 8;  // of a thread
+    auto const of_row = ceil_div<std::int64_t>(columns, lanes);
+    auto const beside = ceil_div<std::int64_t>(of_row, kMostThreads);
+    auto const across = ceil_div(of_row, beside);
+    auto const groups = std::max<std::int64_t>(kFewThreads / across, 1);
+    auto const held = static_cast<std::int64_t>(workspace_bytes / sizeof(float)) / columns;
+    // The second pass reads the blocks' sums from the workspace, and must not use it itself.
+    auto const wanted = std::min({ceil_div(kThreadsAtOnce, groups * across * beside),
+                                  ceil_div(rows, kLeastRows * groups),
+                                  held,
+                                  kRowsOfOnePass});
+    threads = dim3(static_cast<unsigned>(across), static_cast<unsigned>(groups));
+    blocks = dim3(static_cast<unsigned>(beside), grid_for(std::max<std::int64_t>(wanted, 1), 1));
   }
 };
 
 /// Calls `row_of(element, sums)` for each row of the calling lane's columns, where `element` is the
 /// index of the first of them, and stores the block's sums in its row of `partials`.
 template <int Lanes, class RowOf>
-__device__ void for_each_row(Chunks const& chunks, float* partials, RowOf const& row_of) {
-  __shared__ float shared[kWarps][kWarpLanes * Lanes];
-  int const lane = static_cast<int>(threadIdx.x) % kWarpLanes;
-  int const warp = static_cast<int>(threadIdx.x) / kWarpLanes;
-  auto const column = (static_cast<std::int64_t>(blockIdx.x) * kWarpLanes + lane) * Lanes;
-  auto const first = static_cast<std::int64_t>(blockIdx.y) * chunks.rows_a_chunk;
-  auto const last = min(first + chunks.rows_a_chunk, chunks.rows);
+__device__ void for_each_row(std::int64_t rows,
+                             std::int64_t columns,
+                             float* partials,
+                             RowOf const& row_of) {
+  __shared__ float shared[kMostThreads * Lanes];
+  auto const column = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * Lanes;
   float sums[Lanes] = {};
-  if (column < chunks.columns) {
+  if (column < columns) {
+    auto const first = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y;
+    auto const step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
 #pragma unroll 2
-    for (auto row = first + warp; row < last; row += kWarps) {
-      row_of(row * chunks.columns + column, sums);
+    for (auto row = first; row < rows; row += step) {
+      row_of(row * columns + column, sums);
     }
   }
+  if (blockDim.y > 1) {
 #pragma unroll
-  for (int k = 0; k < Lanes; ++k) {
-    shared[warp][k * kWarpLanes + lane] = sums[k];
-  }
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < kWarpLanes * Lanes; i += kSumThreads) {
-    float sum = 0.0F;
-    for (int other = 0; other < kWarps; ++other) {
-      sum += shared[other][i];
+    for (int k = 0; k < Lanes; ++k) {
+      shared[(threadIdx.y * Lanes + k) * blockDim.x + threadIdx.x] = sums[k];
     }
-    auto const to = (static_cast<std::int64_t>(blockIdx.x) * kWarpLanes + i % kWarpLanes) * Lanes +
-                    i / kWarpLanes;
-    if (to < chunks.columns) {
-      partials[blockIdx.y * chunks.columns + to] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0) {
+      for (unsigned other = 1; other < blockDim.y; ++other) {
+#pragma unroll
+        for (int k = 0; k < Lanes; ++k) {
+          sums[k] += shared[(other * Lanes + k) * blockDim.x + threadIdx.x];
+        }
+      }
+    }
+  }
+  if (threadIdx.y == 0 && column < columns) {
+#pragma unroll
+    for (int k = 0; k < Lanes; ++k) {
+      partials[blockIdx.y * columns + column + k] = sums[k];
     }
   }
 }
@@ -103,53 +110,55 @@ __device__ void store_at(void* array, std::int64_t element, Pack<float, Lanes> c
 }
 
 template <class T, int Lanes>
-__global__ void __launch_bounds__(kSumThreads)
-    relu_sums_kernel(ReluSumsArgs const args, Chunks const chunks, float* partials) {
-  for_each_row<Lanes>(chunks, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
-    auto gradient = widened_at<T, Lanes>(args.output_gradient, element);
-    if (args.output != nullptr) {
-      auto const output = widened_at<T, Lanes>(args.output, element);
+__global__ void __launch_bounds__(kMostThreads, 2)
+    relu_sums_kernel(ReluSumsArgs const args, float* partials) {
+  for_each_row<Lanes>(
+      args.rows, args.columns, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
+        auto gradient = widened_at<T, Lanes>(args.output_gradient, element);
+        if (args.output != nullptr) {
+          auto const output = widened_at<T, Lanes>(args.output, element);
 #pragma unroll
-      for (int k = 0; k < Lanes; ++k) {
-        gradient.lanes[k] = output.lanes[k] > 0.0F ? gradient.lanes[k] : 0.0F;
-      }
-    }
+          for (int k = 0; k < Lanes; ++k) {
+            gradient.lanes[k] = output.lanes[k] > 0.0F ? gradient.lanes[k] : 0.0F;
+          }
+        }
 #pragma unroll
-    for (int k = 0; k < Lanes; ++k) {
-      sums[k] += gradient.lanes[k];
-    }
-    if (args.input_gradient != nullptr) {
-      store_at<T, Lanes>(args.input_gradient, element, gradient);
-    }
-  });
+        for (int k = 0; k < Lanes; ++k) {
+          sums[k] += gradient.lanes[k];
+        }
+        if (args.input_gradient != nullptr) {
+          store_at<T, Lanes>(args.input_gradient, element, gradient);
+        }
+      });
 }
 
 template <class T, int Lanes>
-__global__ void __launch_bounds__(kSumThreads)
-    cross_sums_kernel(CrossSumsArgs const args, Chunks const chunks, float* partials) {
-  for_each_row<Lanes>(chunks, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
-    auto const gradient = widened_at<T, Lanes>(args.output_gradient, element);
-    auto of_projected = widened_at<T, Lanes>(args.first, element);
-    auto of_first = widened_at<T, Lanes>(args.projected, element);
-    Pack<float, Lanes> added{};
-    if (args.added != nullptr) {
-      added = widened_at<T, Lanes>(args.added, element);
-    }
+__global__ void __launch_bounds__(kMostThreads, 2)
+    cross_sums_kernel(CrossSumsArgs const args, float* partials) {
+  for_each_row<Lanes>(
+      args.rows, args.columns, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
+        auto const gradient = widened_at<T, Lanes>(args.output_gradient, element);
+        auto of_projected = widened_at<T, Lanes>(args.first, element);
+        auto of_first = widened_at<T, Lanes>(args.projected, element);
+        Pack<float, Lanes> added{};
+        if (args.added != nullptr) {
+          added = widened_at<T, Lanes>(args.added, element);
+        }
 #pragma unroll
-    for (int k = 0; k < Lanes; ++k) {
-      of_projected.lanes[k] *= gradient.lanes[k];
-      sums[k] += of_projected.lanes[k];
-      of_first.lanes[k] = of_first.lanes[k] * gradient.lanes[k] + added.lanes[k] +
-                          (args.adds_gradient ? gradient.lanes[k] : 0.0F);
-    }
-    store_at<T, Lanes>(args.projected_gradient, element, of_projected);
-    store_at<T, Lanes>(args.first_gradient, element, of_first);
-  });
+        for (int k = 0; k < Lanes; ++k) {
+          of_projected.lanes[k] *= gradient.lanes[k];
+          sums[k] += of_projected.lanes[k];
+          of_first.lanes[k] = of_first.lanes[k] * gradient.lanes[k] + added.lanes[k] +
+                              (args.adds_gradient ? gradient.lanes[k] : 0.0F);
+        }
+        store_at<T, Lanes>(args.projected_gradient, element, of_projected);
+        store_at<T, Lanes>(args.first_gradient, element, of_first);
+      });
 }
 
-/// Calls launch(type, lanes, chunks, grid, partials) for the type of the elements, as
+/// Calls launch(type, lanes, streams, partials) for the type of the elements, as
 /// std::type_identity, and the columns of a lane, as std::integral_constant: 16 bytes if `aligned`.
-/// Then adds up the chunks' sums.
+/// Then adds up the blocks' sums.
 template <class Launch>
 void sum_columns(CudaStream stream,
                  char const* name,
@@ -170,15 +179,15 @@ void sum_columns(CudaStream stream,
     using T = typename decltype(type)::type;
     constexpr int kVector = static_cast<int>(16 / sizeof(T));
     auto const with_lanes = [&](auto lanes) {
-      Chunks const chunks(rows, columns, lanes, stream.libraries->workspace_bytes);
-      dim3 const grid(grid_for(columns, kWarpLanes * lanes), grid_for(chunks.count, 1));
+      Streams const streams(rows, columns, lanes, stream.libraries->workspace_bytes);
+      std::int64_t const partial_rows = streams.blocks.y;
       auto* const partials =
-          chunks.count == 1 ? sums : static_cast<float*>(stream.libraries->workspace);
-      launch(type, lanes, chunks, grid, partials);
+          partial_rows == 1 ? sums : static_cast<float*>(stream.libraries->workspace);
+      launch(type, lanes, streams, partials);
       check_launch(name);
-      if (chunks.count > 1) {
+      if (partial_rows > 1) {
         column_sums(stream,
-                    {.matrix = partials, .rows = chunks.count, .columns = columns, .sums = sums});
+                    {.matrix = partials, .rows = partial_rows, .columns = columns, .sums = sums});
       }
     };
     if (aligned && columns % kVector == 0) {
@@ -202,10 +211,10 @@ void relu_gradient_sums(CudaStream stream, ReluSumsArgs const& args) {
               args.columns,
               aligned,
               args.sums,
-              [&](auto type, auto lanes, Chunks const& chunks, dim3 grid, float* partials) {
+              [&](auto type, auto lanes, Streams const& streams, float* partials) {
                 using T = typename decltype(type)::type;
                 relu_sums_kernel<T, lanes.value>
-                    <<<grid, kSumThreads, 0, stream.handle>>>(args, chunks, partials);
+                    <<<streams.blocks, streams.threads, 0, stream.handle>>>(args, partials);
               });
 }
 
@@ -223,10 +232,10 @@ void cross_gradient_sums(CudaStream stream, CrossSumsArgs const& args) {
               args.columns,
               aligned,
               args.sums,
-              [&](auto type, auto lanes, Chunks const& chunks, dim3 grid, float* partials) {
+              [&](auto type, auto lanes, Streams const& streams, float* partials) {
                 using T = typename decltype(type)::type;
                 cross_sums_kernel<T, lanes.value>
-                    <<<grid, kSumThreads, 0, stream.handle>>>(args, chunks, partials);
+                    <<<streams.blocks, streams.threads, 0, stream.handle>>>(args, partials);
               });
 }
 

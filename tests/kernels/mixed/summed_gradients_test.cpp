@@ -20,8 +20,17 @@ struct SummedSize {
 };
 /// Matrices without elements, of odd and even widths, wider than a block, and so tall that their
 /// rows are summed in many chunks.
-constexpr SummedSize kSummedMatrices[] = {
-    {0, 5}, {3, 0}, {1, 1}, {7, 3}, {64, 16}, {33, 257}, {40, 1024}, {2'000, 8}, {20'000, 24}};
+constexpr SummedSize kSummedMatrices[] = {{0, 5},
+                                          {3, 0},
+                                          {1, 1},
+                                          {7, 3},
+                                          {64, 16},
+                                          {33, 257},
+                                          {40, 1024},
+                                          {20, 4808},
+                                          {30, 601},
+                                          {2'000, 8},
+                                          {20'000, 24}};
 
 template <class Stream>
 class MixedKernelsTest : public KernelTest<Stream> {

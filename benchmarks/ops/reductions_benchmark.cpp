@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 /// Benchmarks of reductions of rows and whole tensors, at widths from those of embeddings to those
@@ -18,15 +20,15 @@ namespace {
 
 using Sizes = axes::Reductions;
 
-template <ms::Runtime R>
+template <ms::RealElement T, ms::Runtime R>
 void layer_norm(benchmark::State& state, DeviceBench<R>& bench, std::int64_t width, bool backward) {
   auto const& device = bench.device();
   auto const rows = bench.rows(Sizes::kElements / width);
-  auto const input = filled(device, {rows, width});
+  auto const input = ms::ops::cast<T>(filled(device, {rows, width}));
   auto const weight = filled(device, {width});
   auto const bias = filled(device, {width});
   auto const result = ms::ops::layer_norm(input, weight, bias);
-  double const bytes = static_cast<double>(rows * width) * sizeof(float) * (backward ? 3 : 2);
+  double const bytes = static_cast<double>(rows * width) * sizeof(T) * (backward ? 3 : 2);
   bench.measure(state, {.bytes = bytes}, [&] {
     if (backward) {
       benchmark::DoNotOptimize(ms::ops::layer_norm_gradient(input, weight, result, input));
@@ -98,10 +100,14 @@ void add_all(std::int64_t divisor) {
     });
   };
   for (auto const width : Sizes::kWidths) {
-    add_one(fmt::format("layer_norm/forward/width:{}", width),
-            [=](auto& state, auto& bench) { layer_norm<R>(state, bench, width, false); });
-    add_one(fmt::format("layer_norm/backward/width:{}", width),
-            [=](auto& state, auto& bench) { layer_norm<R>(state, bench, width, true); });
+    auto const add_type = [&]<class T>(std::type_identity<T>, std::string_view type) {
+      add_one(fmt::format("layer_norm/forward/{}width:{}", type, width),
+              [=](auto& state, auto& bench) { layer_norm<T>(state, bench, width, false); });
+      add_one(fmt::format("layer_norm/backward/{}width:{}", type, width),
+              [=](auto& state, auto& bench) { layer_norm<T>(state, bench, width, true); });
+    };
+    add_type(std::type_identity<float>{}, "");
+    add_type(std::type_identity<ms::bfloat16>{}, "bfloat16/");
     add_one(fmt::format("softmax/width:{}", width),
             [=](auto& state, auto& bench) { softmax<R>(state, bench, width); });
     for (auto const& [name, options] : {std::pair("plain", CrossEntropy::plain),

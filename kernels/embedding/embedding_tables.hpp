@@ -61,7 +61,7 @@ struct TablePlan {
 
 /// The widths of the arrays that have one row per bag, for kernels, which cannot read a plan.
 struct BagWidths {
-  std::int64_t output;  ///< TablePlan::width
+  std::int64_t output;  ///< elements from one row of the output, or of its gradient, to the next
   std::int64_t argmax;  ///< TablePlan::argmax_width
 };
 
@@ -91,6 +91,8 @@ struct TablesLookupArgs {
   IdReport report = {};
   void* output = nullptr;  ///< [batch, plan->width] of `output_dtype`
   DType output_dtype = DType::float32;
+  /// Elements from one output row to the next, at least plan->width; 0 means plan->width.
+  std::int64_t output_stride = 0;
   /// An output array [batch, plan->argmax_width], or null. The columns of a table of Pooling::max
   /// begin at its first_argmax_column. Receives for each output element of these tables the index
   /// of the id whose row has the maximum, the first of equal ones; capacity + t * batch + b if it
@@ -103,6 +105,10 @@ struct TablesLookupArgs {
   auto const& plan = *args.plan;
   auto const all_bags = static_cast<std::int64_t>(plan.tables.size()) * args.batch;
   return args.capacity + (plan.has_default_ids ? all_bags : 0);
+}
+/// Returns the elements from one row of a lookup's output, or of its gradient, to the next.
+[[nodiscard]] constexpr std::int64_t stride_or(std::int64_t stride, std::int64_t width) {
+  return stride != 0 ? stride : width;
 }
 void embedding_tables_lookup(HostStream stream, TablesLookupArgs const& args);
 void embedding_tables_lookup(CudaStream stream, TablesLookupArgs const& args);

@@ -72,7 +72,10 @@ void launch(CudaStream stream, TablesLookupArgs const& args) {
   auto const warps = ceil_div(args.batch, kChunkBags) * tiles;
   require_int32("embedding_tables_lookup", warps, "warps of a launch");
   embedding_tables_kernel<Tables, Kinds><<<grid_for(warps, kThreads / 32), kThreads, 0, stream>>>(
-      Tables(args), args, static_cast<unsigned>(tiles), {plan.width, plan.argmax_width});
+      Tables(args),
+      args,
+      static_cast<unsigned>(tiles),
+      {stride_or(args.output_stride, plan.width), plan.argmax_width});
   check_launch("embedding_tables_lookup");
 }
 

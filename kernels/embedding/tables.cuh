@@ -302,8 +302,11 @@ __device__ __forceinline__ void sum_tile(TablesLookupArgs const& args,
     auto held_next = row_at(lanes + group_lane);
     auto const request = [&](int k, int i) {
       int const ahead = i - first_held;
+      auto const value = ahead < lanes ? held : held_next;
+      auto const from = first_lane + (ahead & (lanes - 1));
+      // With a constant mask the compiler need not find out which lanes take part.
       auto const row =
-          __shfl_sync(group, ahead < lanes ? held : held_next, first_lane + (ahead & (lanes - 1)));
+          lanes == 32 ? __shfl_sync(0xFFFFFFFFU, value, from) : __shfl_sync(group, value, from);
       is_valid[k] = row >= 0;
       if (is_valid[k] && has_columns) {
         rows[k] = load_packed<Count>(weights + row * table.width + column);

@@ -148,6 +148,7 @@ struct TablesInReach {
   TableDescriptor const* at;
   std::int64_t count;
   std::int64_t width;         ///< sum over all tables
+  std::int64_t stride;        ///< elements from one output row to the next
   std::int64_t widest;        ///< width of the widest table
   std::int64_t argmax_width;  ///< sum of the widths over the tables of Pooling::max
   std::int64_t hotness;       ///< sum over all tables
@@ -167,9 +168,9 @@ void look_up_bags(TablesLookupArgs const& args,
     auto const& table = tables.at[number];
     with_real_type("embedding_tables_lookup: a table", table.dtype, [&](auto element) {
       with_real_type("embedding_tables_lookup: an output", args.output_dtype, [&](auto out) {
-        auto* to = static_cast<typename decltype(out)::type*>(args.output) + first * tables.width +
+        auto* to = static_cast<typename decltype(out)::type*>(args.output) + first * tables.stride +
                    table.first_column;
-        for (auto bag = first; bag < last; ++bag, to += tables.width) {
+        for (auto bag = first; bag < last; ++bag, to += tables.stride) {
           pooled.clear(table.width);
           if (bag < existing) {
             auto const of_all = number * args.batch + bag;
@@ -268,6 +269,7 @@ void embedding_tables_lookup(HostStream stream, TablesLookupArgs const& args) {
   TablesInReach const tables{args.tables,
                              static_cast<std::int64_t>(plan.tables.size()),
                              plan.width,
+                             stride_or(args.output_stride, plan.width),
                              plan.widest,
                              plan.argmax_width,
                              plan.hotness};

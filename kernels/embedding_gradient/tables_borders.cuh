@@ -3,7 +3,7 @@
 
 #include "common/search.hpp"
 #include "common/whole_sums.cuh"
-#include "embedding_gradient/tables_sums.cuh"
+#include "embedding_gradient/tables_pairs.cuh"
 
 #include <cstdint>
 
@@ -188,16 +188,29 @@ __global__ void __launch_bounds__(kTableSumThreads)
 template <class Sink>
 void launch_table_sums(CudaStream stream, TablesGradientArgs const& args, Sink const& sink) {
   auto const& plan = *args.plan;
-  RowLanes const shape(plan.widest, kTableSumCount);
   TableSumParts const parts(args.places);
   TableSumBorders const borders(args.workspace, parts, plan.widest);
-  if (parts.parts > 0) {
-    table_sum_parts_kernel<<<grid_for(parts.parts, kTableSumThreads / shape.lanes()),
-                             kTableSumThreads,
-                             StagedTablePlaces::bytes_a_block(shape),
-                             stream>>>(
-        args, sink, shape, parts, {plan.width, plan.argmax_width}, borders.tails, borders.heads);
+  auto const launch = [&](auto* kernel, auto const& division, RowLanes const& shape) {
+    kernel<<<grid_for(parts.parts, kTableSumThreads / shape.lanes()),
+             kTableSumThreads,
+             StagedTablePlaces::bytes_a_block(shape),
+             stream>>>(args,
+                       sink,
+                       division,
+                       parts,
+                       {stride_or(args.gradient_stride, plan.width), plan.argmax_width},
+                       borders.tails,
+                       borders.heads);
     check_launch("sums of tables, parts");
+  };
+  if (parts.parts > 0) {
+    if constexpr (Sink::kTakesPairs) {
+      QuadPairs const pairs(plan.widest);
+      launch(table_sum_pairs_kernel<Sink>, pairs, pairs.shape);
+    } else {
+      RowLanes const shape(plan.widest, kTableSumCount);
+      launch(table_sum_parts_kernel<Sink>, shape, shape);
+    }
   }
   auto const tables = static_cast<std::int64_t>(plan.tables.size());
   auto const blocks =
@@ -216,7 +229,7 @@ void launch_table_sums(CudaStream stream, TablesGradientArgs const& args, Sink c
                                              TableDescriptor const& table) {
   auto const bytes = kTableSumCount * bytes_of(args.gradient_dtype);
   return table.width % kTableSumCount == 0 && table.first_column % kTableSumCount == 0 &&
-         args.plan->width % kTableSumCount == 0 &&
+         stride_or(args.gradient_stride, args.plan->width) % kTableSumCount == 0 &&
          reinterpret_cast<std::uintptr_t>(args.output_gradient) % bytes == 0;
 }
 

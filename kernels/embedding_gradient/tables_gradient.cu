@@ -4,12 +4,13 @@
 #include "common/vector_map.cuh"
 #include "embedding_gradient/tables_borders.cuh"
 #include "embedding_gradient/tables_places.hpp"
-#include "embedding_gradient/tables_sums.cuh"
+#include "embedding_gradient/tables_stores.cuh"
 #include "ids/bag_offsets.cuh"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace msstream::ops::kernels {
 namespace {
@@ -98,6 +99,82 @@ __global__ void __launch_bounds__(kTableSumThreads)
   }
 }
 
+// Describes positions as tell_places() does, four neighbouring ones per thread, if each depends on
+// nothing but its id: bags of fixed hotness that all exist, without factors and default ids.
+template <class Id, class Row>
+__global__ void __launch_bounds__(kTableSumThreads) tell_each_place_kernel(
+    TablePlacesArgs const args, int tables, std::int64_t places, bool whole) {
+  constexpr int kEach = 4;
+  auto const first = grid_thread() * kEach;
+  if (first >= places) {
+    return;
+  }
+  auto const batch = args.bags.batch;
+  auto const* const about = args.bags.tables;
+  int number = 0;
+  for (int behind = tables; behind - number > 1;) {
+    int const middle = (number + behind) / 2;
+    (about[middle].first_hotness * batch <= first ? number : behind) = middle;
+  }
+  auto of_table = static_cast<unsigned>(first - about[number].first_hotness * batch);
+  auto hotness = static_cast<unsigned>(about[number].hotness);
+  auto bag = of_table / hotness;
+  auto of_bag = of_table - bag * hotness;
+  Pack<Id, kEach> ids{};
+  auto const* const from = static_cast<Id const*>(args.bags.ids) + first;
+  auto const count = static_cast<int>(min(std::int64_t{kEach}, places - first));
+  bool const is_whole = whole && count == kEach;
+  if (is_whole) {
+    ids = *reinterpret_cast<Pack<Id, kEach> const*>(from);
+  } else {
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      ids.lanes[k] = k < count ? from[k] : Id{};
+    }
+  }
+  Pack<Row, kEach> rows{};
+  Pack<std::int32_t, kEach> bags{};
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    if (k < count) {
+      while (bag >= batch || hotness == 0) {  // the next table with positions
+        ++number;
+        hotness = static_cast<unsigned>(about[number].hotness);
+        bag = 0;
+      }
+      auto const id = static_cast<std::int64_t>(ids.lanes[k]);
+      rows.lanes[k] =
+          static_cast<Row>(is_in_range(id, about[number].rows) ? args.first_rows[number] + id : -1);
+      bags.lanes[k] = static_cast<std::int32_t>(number * batch + bag);
+      if (++of_bag == hotness) {
+        of_bag = 0;
+        ++bag;
+      }
+    }
+  }
+  auto* const to_rows = static_cast<Row*>(args.rows) + first;
+  auto* const to_bags = args.bags_of_places + first;
+  if (is_whole) {
+    *reinterpret_cast<Pack<Row, kEach>*>(to_rows) = rows;
+    *reinterpret_cast<Pack<std::int32_t, kEach>*>(to_bags) = bags;
+  } else {
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      if (k < count) {
+        to_rows[k] = rows.lanes[k];
+        to_bags[k] = bags.lanes[k];
+      }
+    }
+  }
+}
+
+/// Returns whether tell_each_place_kernel() can describe the positions.
+[[nodiscard]] bool depends_on_ids_alone(TablePlacesArgs const& args) {
+  return args.bags.offsets == nullptr && args.bags.batch_count == nullptr &&
+         args.factors == nullptr && !args.bags.plan->has_default_ids &&
+         args.bags.batch <= std::numeric_limits<std::int32_t>::max();
+}
+
 }  // namespace
 
 void embedding_tables_places(CudaStream stream, TablePlacesArgs const& args) {
@@ -112,7 +189,22 @@ void embedding_tables_places(CudaStream stream, TablePlacesArgs const& args) {
     return;
   }
   bool const by_lanes = has_long_bags(args, all_bags);
+  auto const places = args.bags.batch * plan.hotness;
   with_place_types(args, [&]<class Id, class Row>(Id, Row) {
+    if (depends_on_ids_alone(args)) {
+      if (places > 0) {
+        auto const fits = [](void const* data, std::size_t bytes) {
+          return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+        };
+        bool const whole = fits(args.bags.ids, 4 * sizeof(Id)) &&
+                           fits(args.rows, 4 * sizeof(Row)) && fits(args.bags_of_places, 16);
+        tell_each_place_kernel<Id, Row>
+            <<<grid_for(places, 4 * kTableSumThreads), kTableSumThreads, 0, stream>>>(
+                args, static_cast<int>(plan.tables.size()), places, whole);
+        check_launch("embedding_tables_places");
+      }
+      return;
+    }
     if (by_lanes) {
       tell_places_by_lanes_kernel<Id, Row>
           <<<grid_for(all_bags, kTableSumThreads / kLanesOfPlaces), kTableSumThreads, 0, stream>>>(

@@ -50,6 +50,7 @@ struct TablesGradientArgs {
   float const* factors;                ///< from embedding_tables_places(), or null if all are 1
   void const* output_gradient;         ///< [batch, plan->width] of `gradient_dtype`
   DType gradient_dtype;                ///< float32, float16 or bfloat16
+  std::int64_t gradient_stride = 0;    ///< elements from one row to the next; 0: plan->width
   float* values;                       ///< [places, plan->widest]
   std::int64_t* table_starts;          ///< [tables + 1]
   void* workspace;                     ///< embedding_tables_gradient_workspace_bytes(…)

@@ -51,7 +51,7 @@ std::size_t embedding_tables_gradient_workspace_bytes(HostStream, std::int64_t, 
 
 void embedding_tables_gradient(HostStream stream, TablesGradientArgs const& args) {
   with_real_type("embedding_tables_gradient: a gradient", args.gradient_dtype, [&](auto type) {
-    stream.run([args, tables = TableSizes(*args.plan)] {
+    stream.run([args, tables = TableSizes(*args.plan, args.gradient_stride)] {
       sum_rows_of_tables<typename decltype(type)::type>(args, tables);
     });
   });

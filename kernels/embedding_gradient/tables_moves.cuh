@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "embedding_gradient/tables_sums.cuh"
+#include "embedding_gradient/tables_pairs.cuh"
 #include "optimizer/optimizer_rows.cuh"
 
 #include <cstdint>
@@ -35,16 +35,13 @@ struct MovedTables {
 template <OptimizerKind Kind, class Weight, bool IsWhole>
 struct MoveTableRows {
   static constexpr bool kIsWhole = IsWhole;
-  // Measured on one H200, 1.75 M positions of 1.17 M rows of 128 floats, µs by rows in flight and
-  // blocks per multiprocessor: row-wise Adagrad 601 (2, 4), 637 (2, 3), 647 (4, 3), 651 (4, 2), 737
-  // (4, 4); SGD 432 (4, 3), 443 (2, 4), 565 (4, 2); Adagrad 791 (2, 3), 823 (4, 2), 948 (2, 2).
-  static constexpr bool kIsRowwise = Kind == OptimizerKind::rowwise_adagrad;
-  static constexpr bool kIsSgd = Kind == OptimizerKind::sgd;
-  static constexpr bool kIsAdagrad = Kind == OptimizerKind::adagrad;
-  static constexpr int kInFlight = IsWhole && (kIsRowwise || kIsAdagrad) ? 2 : 4;
-  static constexpr int kBlocks = IsWhole && kIsRowwise               ? 4
-                                 : IsWhole && (kIsSgd || kIsAdagrad) ? 3
-                                                                     : 2;
+  /// Rules that add up other things than squares over a row do so in an order of their own.
+  static constexpr bool kTakesPairs = IsWhole && !has_trust_ratio<Kind>;
+  static constexpr int kInFlight = IsWhole ? 2 : 4;
+  /// As many as the registers of the rule's state allow.
+  static constexpr int kBlocks = !kTakesPairs || has_state1<Kind>            ? 2
+                                 : has_state0<Kind> && !has_row_state0<Kind> ? 3
+                                                                             : 4;
   static constexpr bool kFindsTables = false;
   MovedTables tables;
   OptimizerRule rule;
@@ -59,6 +56,19 @@ struct MoveTableRows {
     RowInMotion<Kind, Weight, IsWhole> columns;
     __device__ void load(Table const& table, std::int64_t row, std::int64_t column) {
       columns.load(table.rows, row, column);
+    }
+  };
+  /// The columns of a target that a lane of QuadPairs has.
+  struct Pair {
+    using Row = RowInMotion<Kind, Weight, IsWhole>;
+    Row first;
+    Row second;
+
+    __device__ void load(Table const& table, std::int64_t row, LaneColumns const& lane) {
+      auto const at = row * table.rows.width + lane.column;
+      first.load_whole(table.rows, at, lane.has_first);
+      second.load_whole(table.rows, at + lane.distance, lane.has_second);
+      first.load_row_state(table.rows, row);
     }
   };
   __device__ bool is_skipped() const { return kernels::is_skipped(state); }
@@ -107,6 +117,43 @@ struct MoveTableRows {
       ahead.columns.move_columns(table.rule, sum, squares, shape.width);
     }
     ahead.columns.store(table.rows, row, column);
+  }
+
+  /// Returns the sum of the squares of a row's gradient to all of its lanes, if the rule needs it.
+  /// All lanes of the warp call it.
+  __device__ float squares_of(Table const& table,
+                              Pair const& pair,
+                              PairOfColumns const& sum,
+                              RowLanes const& shape) const {
+    if constexpr (has_row_state<Kind>) {
+      Rounded const of_lane = Rounded{pair.first.squares_of(table.rule, sum.first)} +
+                              Rounded{pair.second.squares_of(table.rule, sum.second)};
+      return Pair::Row::sum_over_lanes_of_warp(of_lane.value, shape);
+    } else {
+      return 0.0F;
+    }
+  }
+  __device__ void finish(Table const& table,
+                         Pair& pair,
+                         std::int64_t row,
+                         LaneColumns const& lane,
+                         PairOfColumns const& sum,
+                         float squares) const {
+    if constexpr (has_row_state<Kind>) {
+      auto of_row = move_row_state<Kind>(table.rule, squares, lane.width, pair.first.row_state);
+      asm("" : "+f"(of_row));  // otherwise the compiler computes it for each half of the columns
+      pair.first.move_columns_by(table.rule, sum.first, of_row);
+      pair.second.move_columns_by(table.rule, sum.second, of_row);
+      if (lane.column == 0) {
+        pair.first.store_row_state(table.rows, row);
+      }
+    } else {
+      pair.first.move_columns(table.rule, sum.first, squares, lane.width);
+      pair.second.move_columns(table.rule, sum.second, squares, lane.width);
+    }
+    auto const at = row * table.rows.width + lane.column;
+    pair.first.store_whole(table.rows, at, lane.has_first);
+    pair.second.store_whole(table.rows, at + lane.distance, lane.has_second);
   }
 };
 

@@ -14,13 +14,13 @@ namespace msstream::ops::kernels {
 /// caller need not keep the plan until the work runs.
 struct TableSizes {
   std::int64_t count;
-  std::int64_t width;         ///< sum over all tables
+  std::int64_t stride;        ///< elements from one row of the output gradient to the next
   std::int64_t widest;        ///< width of the widest table
   std::int64_t argmax_width;  ///< sum of the widths over the tables of Pooling::max
 
-  explicit TableSizes(TablePlan const& plan)
+  explicit TableSizes(TablePlan const& plan, std::int64_t gradient_stride = 0)
       : count(static_cast<std::int64_t>(plan.tables.size())),
-        width(plan.width),
+        stride(stride_or(gradient_stride, plan.width)),
         widest(plan.widest),
         argmax_width(plan.argmax_width) {}
 };
@@ -40,7 +40,7 @@ void sum_row_of_table(TablesGradientArgs const& args,
     totals.begin_row();
     auto const place = args.positions[k];
     auto const bag = args.bags_of_places[place] - number * args.batch;
-    auto const* const row = gradient + bag * tables.width + table.first_column;
+    auto const* const row = gradient + bag * tables.stride + table.first_column;
     float const factor = args.factors != nullptr ? args.factors[place] : 1.0F;
     if (args.argmax != nullptr && table.pooling == Pooling::max) {
       auto const* const winners =

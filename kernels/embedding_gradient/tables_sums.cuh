@@ -30,7 +30,10 @@ inline constexpr int kTableSumCount = 4;  ///< columns per lane
 // A sink receives each row of gradients that has been summed up. It maps the rank (number) of a sum
 // to its target, a row of its memory:
 //
-//   kInFlight     positions whose gradients and targets are requested at once
+//   kTakesPairs   whether rows are read four columns at a time, as
+//   embedding_gradient/tables_pairs.cuh
+//                 does, which takes two times as many columns a lane
+//   kInFlight     positions whose gradients and targets are requested at once, without kTakesPairs
 //   kBlocks       blocks per multiprocessor, at least: as many as the registers allow
 //   Table         what the sink must know of a table; it may exist for another launch only
 //   Ahead         holds four columns of a target, loaded together with the gradients to add
@@ -402,53 +405,5 @@ __global__ void __launch_bounds__(kTableSumThreads, Sink::kBlocks)
     }
   }
 }
-
-/// A sink that stores the sums of gradients.
-template <bool IsWhole>
-struct StoreTableSums {
-  static constexpr bool kIsWhole = IsWhole;
-  static constexpr int kInFlight = 4;
-  // Measured as in tables_moves.cuh: 301 µs with 4 blocks, 335 with 3 or 2.
-  static constexpr int kBlocks = 4;
-  static constexpr bool kFindsTables = true;
-  float* values;
-  std::int64_t widest;
-
-  struct Table {
-    __device__ bool exists() const { return true; }
-  };
-  struct Ahead {
-    __device__ void load(Table const&, std::int64_t, std::int64_t) {}
-  };
-  __device__ bool is_skipped() const { return false; }
-  __device__ Table table(TablesGradientArgs const&, std::int32_t) const { return {}; }
-  __device__ std::int64_t target_of(TablesGradientArgs const&,
-                                    std::int32_t,
-                                    std::int32_t rank) const {
-    return rank;
-  }
-  __device__ float squares_of(Table const&, Ahead const&, Columns<kTableSumCount> const&) const {
-    return 0.0F;
-  }
-  template <int Count>
-  __device__ void add_squares(float (&)[Count], RowLanes const&) const {}
-  __device__ void finish(Table const&,
-                         Ahead const&,
-                         RowLanes const& shape,
-                         std::int64_t row,
-                         std::int64_t column,
-                         Columns<kTableSumCount> const& sum,
-                         float) const {
-    auto* const to = values + row * widest + column;
-    if constexpr (IsWhole) {
-      if (column < shape.width) {  // a streaming store, because the sum is not read soon
-        __stcs(reinterpret_cast<float4*>(to),
-               make_float4(sum.at[0], sum.at[1], sum.at[2], sum.at[3]));
-      }
-    } else {
-      store_some_columns(to, sum, static_cast<int>(shape.width - column));
-    }
-  }
-};
 
 }  // namespace msstream::ops::kernels

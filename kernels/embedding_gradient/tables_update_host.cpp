@@ -67,7 +67,7 @@ void embedding_tables_update(HostStream stream,
     stream.run([rule,
                 step,
                 gradient,
-                tables = TableSizes(*gradient.plan),
+                tables = TableSizes(*gradient.plan, gradient.gradient_stride),
                 movers = movers_of(rule, args)] {
       if (!is_skipped(step)) {
         update_rows_of_tables<typename decltype(type)::type>(rule, step, gradient, tables, movers);

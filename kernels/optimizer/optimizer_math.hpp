@@ -11,6 +11,7 @@
 #include <msstream/base/error.hpp>
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -251,10 +252,10 @@ MSSTREAM_HOST_DEVICE inline void move(
 /// Adds the mean of a row's squared gradients to the row's state, and returns the number with which
 /// move_in_row() updates the row's elements: for row-wise Adagrad the rate, for partial row-wise
 /// Adam the bound of the step.
-template <OptimizerKind Kind>
+template <OptimizerKind Kind, std::integral Width>
 MSSTREAM_HOST_DEVICE inline float move_row_state(StepRule const& rule,
                                                  float sum_of_squares,
-                                                 std::int64_t width,
+                                                 Width width,
                                                  float& row_state) {
   Rounded const mean = Rounded{sum_of_squares} / Rounded{static_cast<float>(width)};
   if constexpr (Kind == OptimizerKind::rowwise_adagrad) {

@@ -102,6 +102,46 @@ struct RowInMotion {
     }
   }
 
+  /// Loads columns from element `at` of the table on, if they exist. Together with
+  /// load_row_state(), does what load() does, with less arithmetic.
+  __device__ void load_whole(DeviceTable<Weight> const& table, std::int64_t at, bool exists) {
+    if (!exists) {
+      return;
+    }
+    weights = streamed(table.weights + at);
+    if constexpr (has_state0<Kind> && !has_row_state0<Kind>) {
+      state0 = streamed(table.state0 + at);
+    }
+    if constexpr (has_state1<Kind> && !has_row_state1<Kind>) {
+      state1 = streamed(table.state1 + at);
+    }
+  }
+  __device__ void load_row_state(DeviceTable<Weight> const& table, std::int64_t row) {
+    if constexpr (has_row_state<Kind>) {
+      row_state = (has_row_state0<Kind> ? table.state0 : table.state1)[row];
+    }
+  }
+  /// Stores what load_whole() and load_row_state() have loaded.
+  __device__ void store_whole(DeviceTable<Weight> const& table,
+                              std::int64_t at,
+                              bool exists) const {
+    if (!exists) {
+      return;
+    }
+    stream(table.weights + at, weights);
+    if constexpr (has_state0<Kind> && !has_row_state0<Kind>) {
+      stream(table.state0 + at, state0);
+    }
+    if constexpr (has_state1<Kind> && !has_row_state1<Kind>) {
+      stream(table.state1 + at, state1);
+    }
+  }
+  __device__ void store_row_state(DeviceTable<Weight> const& table, std::int64_t row) const {
+    if constexpr (has_row_state<Kind>) {
+      (has_row_state0<Kind> ? table.state0 : table.state1)[row] = row_state;
+    }
+  }
+
   /// Updates weights and optimizer state by a gradient. All lanes of the row must call
   /// move_columns(). For a rule that needs whole rows, the lanes must hold the whole row at once;
   /// `column` is the first column of the calling lane.
@@ -241,17 +281,48 @@ struct RowInMotion {
     sum_over_lanes(sums, shape);
     return sums[0];
   }
+  /// Does what sum_over_lanes() does, if all lanes of the warp call it.
+  static __device__ float sum_over_lanes_of_warp(float sum, RowLanes const& shape) {
+    for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
+      sum = (Rounded{sum} + Rounded{__shfl_xor_sync(0xFFFFFFFFU, sum, distance)}).value;
+    }
+    return sum;
+  }
   /// Adds up the values of the lanes for several rows at once, so that the shuffles of one row hide
   /// the latency of the others.
   template <int Count>
   static __device__ void sum_over_lanes(float (&sums)[Count], RowLanes const& shape) {
-    auto const mask = lanes_of_group(shape);
-    for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
+    auto const add = [&](unsigned mask, int distance) {
 #pragma unroll
       for (int k = 0; k < Count; ++k) {
         sums[k] = (Rounded{sums[k]} + Rounded{__shfl_xor_sync(mask, sums[k], distance)}).value;
       }
+    };
+    if (shape.lanes() == 32) {
+      // With a constant mask the compiler need not find out which lanes take part, which takes
+      // longer than the sum.
+#pragma unroll
+      for (int distance = 16; distance > 0; distance /= 2) {
+        add(0xFFFFFFFFU, distance);
+      }
+      return;
     }
+    auto const mask = lanes_of_group(shape);
+    for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
+      add(mask, distance);
+    }
+  }
+
+ private:
+  template <class T>
+  static __device__ Pack<T, 4> streamed(T const* from) {
+    using Four = detail::Packed<4 * static_cast<int>(sizeof(T))>;
+    return std::bit_cast<Pack<T, 4>>(__ldcs(reinterpret_cast<Four const*>(from)));
+  }
+  template <class T>
+  static __device__ void stream(T* to, Pack<T, 4> const& from) {
+    using Four = detail::Packed<4 * static_cast<int>(sizeof(T))>;
+    __stcs(reinterpret_cast<Four*>(to), std::bit_cast<Four>(from));
   }
 };
 

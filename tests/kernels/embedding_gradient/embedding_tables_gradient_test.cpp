@@ -398,7 +398,7 @@ TYPED_TEST(EmbeddingTablesGradientTest, hundreds_of_tables) {
 // Rows extend over a few parts of the sorted positions, or over so many that a whole block adds
 // them.
 TYPED_TEST(EmbeddingTablesGradientTest, hot_rows) {
-  for (std::int32_t const width : {4, 33, 256}) {
+  for (std::int32_t const width : {4, 33, 256, 520}) {
     Backward backward{.tables = {{.rows = 2, .width = width, .hotness = 40},
                                  {.rows = 1, .width = 12, .hotness = 3},
                                  {.rows = 400, .width = width}},

@@ -335,7 +335,7 @@ constexpr GroupNumbers kOtherNumbers{.rate = 0.5F, .weight_decay = 0.01F, .clip_
 
 TYPED_TEST(TablesUpdateTest, equal_tables_of_all_widths_move_as_the_rules_say) {
   for (auto const kind : kAllOptimizerKinds) {
-    for (std::int64_t const width : {1, 4, 8, 33, 64, 128, 200}) {
+    for (std::int64_t const width : {1, 4, 8, 33, 64, 128, 200, 260}) {
       for (auto const dtype : {DType::float32, DType::float16, DType::bfloat16}) {
         if (width <= 128 || can_update_tables(kind, plan_tables({{.rows = 1, .width = 200}}))) {
           this->has_factors = width != 64;

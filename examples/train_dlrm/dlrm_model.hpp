@@ -84,11 +84,7 @@ class DlrmModel {
       ms::NameScope const named("bottom");
       return bottom_(tape, ms::ops::cast<T>(tape, batch.numbers));
     }();
-    auto const pooled = [&] {
-      ms::NameScope const named("tables");
-      return pool_rows(tape, pool, batch);
-    }();
-    auto const joined = interact(tape, bottom, pooled);
+    auto const joined = cross_ ? cross(tape, pool, bottom, batch) : dot(tape, pool, bottom, batch);
     ms::NameScope const named("top");
     return ms::ops::cast<float>(tape, top_(tape, joined));
   }
@@ -110,19 +106,19 @@ class DlrmModel {
   }
 
  private:
-  /// Returns the pooled rows of all fields, [batch, fields * dimension].
-  [[nodiscard]] Values pool_rows(ms::GradientTape<R>& tape,
-                                 ms::StreamPool<R>& pool,
-                                 Batch const& batch) const {
-    auto const bags_of = [&](FieldIds<R> const& fields) {
-      return ms::ops::TableBags<R>{
-          .ids = rows_of(fields.ids), .batch = batch.numbers.shape()[0], .offsets = fields.offsets};
-    };
-    if (!in_parts_) {
-      return ms::ops::embedding_lookup<T>(tape, *tables_, bags_of(batch.fields));
-    }
+  [[nodiscard]] ms::ops::TableBags<R> bags_of(FieldIds<R> const& fields, Batch const& batch) const {
+    return {
+        .ids = rows_of(fields.ids), .batch = batch.numbers.shape()[0], .offsets = fields.offsets};
+  }
+  /// Returns the pooled rows of all fields, [batch, fields * dimension], of tables in parts.
+  [[nodiscard]] Values pool_rows_in_parts(ms::GradientTape<R>& tape,
+                                          ms::StreamPool<R>& pool,
+                                          Batch const& batch) const {
     return ms::ops::cast<T>(
-        tape, in_parts_->lookup(tape, pool, batch.fields, batch.next_fields, bags_of));
+        tape,
+        in_parts_->lookup(tape, pool, batch.fields, batch.next_fields, [&](auto const& fields) {
+          return bags_of(fields, batch);
+        }));
   }
   /// Returns the rows of the tables of all ids.
   [[nodiscard]] ms::Tensor<std::int64_t, R> rows_of(ms::Tensor<std::int64_t, R> const& ids) const {
@@ -166,13 +162,30 @@ class DlrmModel {
     return tables;
   }
 
-  [[nodiscard]] Values interact(ms::GradientTape<R>& tape,
-                                Values const& bottom,
-                                Values const& pooled) const {
+  [[nodiscard]] Values cross(ms::GradientTape<R>& tape,
+                             ms::StreamPool<R>& pool,
+                             Values const& bottom,
+                             Batch const& batch) const {
+    auto const joined = [&] {
+      ms::NameScope const named("tables");
+      return in_parts_
+                 ? ms::ops::concat(tape, std::vector{bottom, pool_rows_in_parts(tape, pool, batch)})
+                 : ms::ops::embedding_lookup_beside(
+                       tape, bottom, *tables_, bags_of(batch.fields, batch));
+    }();
     ms::NameScope const named("interaction");
-    if (cross_) {
-      return (*cross_)(tape, ms::ops::concat(tape, std::vector{bottom, pooled}));
-    }
+    return (*cross_)(tape, joined);
+  }
+  [[nodiscard]] Values dot(ms::GradientTape<R>& tape,
+                           ms::StreamPool<R>& pool,
+                           Values const& bottom,
+                           Batch const& batch) const {
+    auto const pooled = [&] {
+      ms::NameScope const named("tables");
+      return in_parts_ ? pool_rows_in_parts(tape, pool, batch)
+                       : ms::ops::embedding_lookup<T>(tape, *tables_, bags_of(batch.fields, batch));
+    }();
+    ms::NameScope const named("interaction");
     return ms::ops::dot_interaction(tape, bottom, pooled);
   }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/elementwise/columns.hpp"
 #include "ops/embedding/embedding_tables.hpp"
 #include "ops/embedding_gradient/merged_gradients.hpp"
 #include "step/engine_queries.hpp"
@@ -316,11 +317,17 @@ bool detail::AnyTape::take_pooled_gradient(detail::AnyTensor const& table,
 bool detail::AnyTape::take_pooled_gradient(ops::EmbeddingTables<detail::AnyRuntime> const& tables,
                                            detail::AnyTensor const& gradient,
                                            std::source_location issued_at) const {
-  return state_->watch != nullptr && state_->watch->wants_pooled(tables) &&
-         state_->watch->takes_pooled(
-             tables,
-             detail::Floats(detail::OfKnownType(),
-                            ops::detail::cast(gradient, DType::float32, issued_at)));
+  if (state_->watch == nullptr || !state_->watch->wants_pooled(tables)) {
+    return false;
+  }
+  auto const columns_before = gradient.shape()[1] - tables.width();
+  auto const pooled =
+      columns_before == 0
+          ? gradient
+          : ops::detail::copy_of_columns(gradient, columns_before, tables.width(), issued_at);
+  return state_->watch->takes_pooled(
+      tables,
+      detail::Floats(detail::OfKnownType(), ops::detail::cast(pooled, DType::float32, issued_at)));
 }
 
 void detail::AnyTape::add_table_part(detail::AnyTensor const& table,

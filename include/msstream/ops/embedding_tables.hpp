@@ -254,6 +254,12 @@ namespace detail {
                                          TableBags<AnyRuntime> const& bags,
                                          TablesLookupOptions<AnyRuntime> const& options,
                                          std::source_location issued_at);
+/// `dense` has the type of the result.
+[[nodiscard]] AnyTensor embedding_lookup_beside(AnyTensor const& dense,
+                                                EmbeddingTables<AnyRuntime> const& tables,
+                                                TableBags<AnyRuntime> const& bags,
+                                                TablesLookupOptions<AnyRuntime> const& options,
+                                                std::source_location issued_at);
 
 }  // namespace detail
 
@@ -276,6 +282,24 @@ template <Element Out = float, Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return Tensor<Out, R>(msstream::detail::OfKnownType(),
                         detail::embedding_lookup(dtype_of<Out>, tables, bags, options, issued_at));
+}
+
+/// Pools rows of all tables beside other features of the same samples: the result [batch, n +
+/// tables.width()] has the columns of `dense` [batch, n] first, and then those of
+/// embedding_lookup(). Gives the same bits as ops::concat() of the two, without the pass over the
+/// pooled rows that it would take. The lookup does not wait for `dense`, which a second operation
+/// copies. Throws std::invalid_argument as embedding_lookup() does, and unless `dense` has two axes
+/// and a row for each sample.
+template <Element T, Runtime R>
+[[nodiscard]] Tensor<T, R> embedding_lookup_beside(
+    Tensor<T, R> const& dense,
+    EmbeddingTables<R> const& tables,
+    TableBags<R> const& bags,
+    TablesLookupOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return Tensor<T, R>(
+      msstream::detail::OfKnownType(),
+      detail::embedding_lookup_beside(dense.any(), tables, bags, options, issued_at));
 }
 
 /// The gradients of many tables, for the rows that a lookup has read. `values[u, : width of its

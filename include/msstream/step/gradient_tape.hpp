@@ -193,6 +193,7 @@ class GradientTape<detail::AnyRuntime> {
   /// a DataParallel takes it, to compute that of the rows from the outputs of all ranks.
   [[nodiscard]] bool take_pooled_gradient(detail::AnyTensor const& table,
                                           detail::Floats const& gradient) const;
+  /// The columns of the tables are the last of the gradient.
   [[nodiscard]] bool take_pooled_gradient(ops::EmbeddingTables<detail::AnyRuntime> const& tables,
                                           detail::AnyTensor const& gradient,
                                           std::source_location issued_at) const;

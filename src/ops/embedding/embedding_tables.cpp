@@ -2,9 +2,11 @@
 #include "ops/embedding/embedding_tables.hpp"
 
 #include "ops/common/id_trap.hpp"
+#include "ops/elementwise/columns.hpp"
 #include "ops/embedding/embedding.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
 #include <msstream/tensor/copy.hpp>
 #include <msstream/tensor/issue.hpp>
 
@@ -192,16 +194,21 @@ kernels::TablesLookupArgs lookup_args(EmbeddingTables<AnyRuntime> const& tables,
           .weights = bags.weights ? bags.weights->data() : nullptr};
 }
 
-AnyTensor embedding_lookup(DType output,
-                           EmbeddingTables<AnyRuntime> const& tables,
-                           TableBags<AnyRuntime> const& bags,
-                           TablesLookupOptions<AnyRuntime> const& options,
-                           std::source_location issued_at) {
+namespace {
+
+/// Looks up pooled rows in the columns of a new tensor that follow `columns_before` others.
+AnyTensor look_up_behind(std::int64_t columns_before,
+                         DType output,
+                         EmbeddingTables<AnyRuntime> const& tables,
+                         TableBags<AnyRuntime> const& bags,
+                         TablesLookupOptions<AnyRuntime> const& options,
+                         std::source_location issued_at) {
   constexpr char const* kName = "embedding_tables_lookup";
   require_weights(kName, output);
   require_bags(kName, tables, bags);
   require_argmax(kName, tables, bags, options.argmax);
-  AnyTensor pooled(tables.device(), output, {bags.batch, tables.width()});
+  auto const columns = columns_before + tables.width();
+  AnyTensor pooled(tables.device(), output, {bags.batch, columns});
   auto args = lookup_args(tables, bags);
   auto written = writes(pooled);
   if (options.argmax) {
@@ -215,8 +222,10 @@ AnyTensor embedding_lookup(DType output,
   }
   args.report =
       id_report(kName, *tables.device(), options.out_of_range, options.bad_id_count, written);
-  args.output = pooled.data();
+  args.output = static_cast<std::byte*>(pooled.data()) +
+                static_cast<std::size_t>(columns_before) * bytes_of(output);
   args.output_dtype = output;
+  args.output_stride = columns;
   issue(
       kName,
       reads_of(tables, bags),
@@ -228,6 +237,31 @@ AnyTensor embedding_lookup(DType output,
       {},
       issued_at);
   return pooled;
+}
+
+}  // namespace
+
+AnyTensor embedding_lookup(DType output,
+                           EmbeddingTables<AnyRuntime> const& tables,
+                           TableBags<AnyRuntime> const& bags,
+                           TablesLookupOptions<AnyRuntime> const& options,
+                           std::source_location issued_at) {
+  return look_up_behind(0, output, tables, bags, options, issued_at);
+}
+
+AnyTensor embedding_lookup_beside(AnyTensor const& dense,
+                                  EmbeddingTables<AnyRuntime> const& tables,
+                                  TableBags<AnyRuntime> const& bags,
+                                  TablesLookupOptions<AnyRuntime> const& options,
+                                  std::source_location issued_at) {
+  require(dense.shape().rank() == 2 && dense.shape()[0] == bags.batch,
+          "embedding_lookup_beside: features of shape {} beside a batch of {}; expected [{}, n]",
+          dense.shape(),
+          bags.batch,
+          bags.batch);
+  auto joined = look_up_behind(dense.shape()[1], dense.dtype(), tables, bags, options, issued_at);
+  copy_to_columns(dense, joined, 0, issued_at);
+  return joined;
 }
 
 }  // namespace detail

@@ -35,17 +35,20 @@ struct GroupedTables {
   std::optional<Floats> factors;  ///< null if all are 1
   AnyTensor output_gradient;
   std::optional<TensorOf<std::int32_t>> argmax;
+  std::int64_t columns_before = 0;  ///< of the output gradient, which are not of the tables
 
   /// Returns the arguments of the kernels, except for the plan and what they write.
   [[nodiscard]] kernels::TablesGradientArgs args() const;
   /// Returns the tensors that an operation reads.
   [[nodiscard]] Reads reads() const;
 };
-/// Groups the positions of a lookup for its gradient, as ops::embedding_tables_gradient() does.
+/// Groups the positions of a lookup for its gradient, as ops::embedding_tables_gradient() does. The
+/// tables' columns of the output gradient follow `columns_before` others.
 [[nodiscard]] GroupedTables group_tables(EmbeddingTables<AnyRuntime> const& tables,
                                          TableBags<AnyRuntime> const& bags,
                                          AnyTensor const& output_gradient,
                                          std::optional<TensorOf<std::int32_t>> const& argmax,
+                                         std::int64_t columns_before,
                                          std::source_location issued_at);
 
 /// The gradients of the rows of many tables, which may be computed when they are first needed. An

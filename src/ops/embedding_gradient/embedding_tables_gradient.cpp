@@ -6,12 +6,14 @@
 #include "ops/embedding/tables_gradient.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/base/dtype.hpp>
 #include <msstream/ops/embedding.hpp>
 #include <msstream/ops/embedding_tables.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/trace/name_scope.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -37,14 +39,16 @@ struct PlacesOfTables {
 void require_gradient(char const* name,
                       EmbeddingTables<AnyRuntime> const& tables,
                       TableBags<AnyRuntime> const& bags,
-                      AnyTensor const& output_gradient) {
+                      AnyTensor const& output_gradient,
+                      std::int64_t columns_before) {
   require_weights(name, output_gradient.dtype());
   require_bags(name, tables, bags);
-  require(output_gradient.shape() == (Shape{bags.batch, tables.width()}),
+  Shape const expected{bags.batch, columns_before + tables.width()};
+  require(output_gradient.shape() == expected,
           "{}: output gradient of shape {}; expected {}",
           name,
           output_gradient.shape(),
-          Shape{bags.batch, tables.width()});
+          expected);
 }
 
 PlacesOfTables tell_places(char const* name,
@@ -137,8 +141,11 @@ kernels::TablesGradientArgs GroupedTables::args() const {
           .unique_count = unique.count.data(),
           .bags_of_places = bags_of_places.data(),
           .factors = factors ? factors->data() : nullptr,
-          .output_gradient = output_gradient.data(),
+          .output_gradient =
+              static_cast<std::byte const*>(output_gradient.data()) +
+              static_cast<std::size_t>(columns_before) * bytes_of(output_gradient.dtype()),
           .gradient_dtype = output_gradient.dtype(),
+          .gradient_stride = output_gradient.shape()[1],
           .values = nullptr,
           .table_starts = nullptr,
           .workspace = nullptr,
@@ -167,8 +174,9 @@ GroupedTables group_tables(EmbeddingTables<AnyRuntime> const& tables,
                            TableBags<AnyRuntime> const& bags,
                            AnyTensor const& output_gradient,
                            std::optional<TensorOf<std::int32_t>> const& argmax,
+                           std::int64_t columns_before,
                            std::source_location issued_at) {
-  require_gradient(kName, tables, bags, output_gradient);
+  require_gradient(kName, tables, bags, output_gradient, columns_before);
   require_argmax(kName, tables, bags, argmax);
   require(argmax || !needs_argmax(tables, bags),
           "{}: tables of Pooling::max, and no argmax of the lookup",
@@ -183,7 +191,8 @@ GroupedTables group_tables(EmbeddingTables<AnyRuntime> const& tables,
           std::move(found.bags),
           std::move(found.factors),
           output_gradient,
-          argmax};
+          argmax,
+          columns_before};
 }
 
 TablesRowGradients<AnyRuntime> embedding_tables_gradient(
@@ -192,7 +201,7 @@ TablesRowGradients<AnyRuntime> embedding_tables_gradient(
     AnyTensor const& output_gradient,
     std::optional<TensorOf<std::int32_t>> const& argmax,
     std::source_location issued_at) {
-  return sum_rows(group_tables(tables, bags, output_gradient, argmax, issued_at), issued_at);
+  return sum_rows(group_tables(tables, bags, output_gradient, argmax, 0, issued_at), issued_at);
 }
 
 TablesGradient::TablesGradient(GroupedTables grouped,
@@ -223,7 +232,7 @@ Floats embedding_tables_weight_gradient(EmbeddingTables<AnyRuntime> const& table
                                         Floats const& output_gradient,
                                         std::source_location issued_at) {
   constexpr char const* kWeights = "embedding_tables_weight_gradient";
-  require_gradient(kWeights, tables, bags, output_gradient.any());
+  require_gradient(kWeights, tables, bags, output_gradient.any(), 0);
   auto const& in_use = tables.in_use();
   auto const plan = in_use.plan;
   auto const found = tell_places(kWeights, tables, bags, false, issued_at);

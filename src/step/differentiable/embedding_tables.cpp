@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/embedding/embedding_tables.hpp"
 
+#include "ops/elementwise/columns.hpp"
 #include "ops/embedding/table_gradient.hpp"
 #include "step/differentiable/refuse_result.hpp"
 #include "step/engine_queries.hpp"
@@ -15,17 +16,22 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <utility>
 
 namespace msstream::ops::detail {
 
-AnyTensor embedding_lookup(AnyTape& tape,
-                           DType output,
-                           EmbeddingTables<AnyRuntime> const& tables,
-                           TableBags<AnyRuntime> const& bags,
-                           TablesLookupOptions<AnyRuntime> options,
-                           std::source_location issued_at) {
+namespace {
+
+/// Looks up pooled rows of `output`, beside `dense` if there is any, and records the backward.
+AnyTensor look_up(AnyTape& tape,
+                  DType output,
+                  std::optional<AnyTensor> const& dense,
+                  EmbeddingTables<AnyRuntime> const& tables,
+                  TableBags<AnyRuntime> const& bags,
+                  TablesLookupOptions<AnyRuntime> options,
+                  std::source_location issued_at) {
   constexpr char const* kName = "embedding_tables_lookup";
   require_bags(kName, tables, bags);
   bool moves_tables = false;
@@ -42,21 +48,29 @@ AnyTensor embedding_lookup(AnyTape& tape,
   if (moves_tables && !options.argmax && needs_argmax(tables, bags)) {
     options.argmax.emplace(tables.device(), tables.argmax_shape(bags.batch));
   }
-  auto const pooled = embedding_lookup(output, tables, bags, options, issued_at);
-  if (!moves_tables && !moves_weights) {
+  auto const pooled = dense ? embedding_lookup_beside(*dense, tables, bags, options, issued_at)
+                            : embedding_lookup(output, tables, bags, options, issued_at);
+  bool const moves_dense = dense && tape.wants_gradient(*dense);
+  if (!moves_tables && !moves_weights && !moves_dense) {
     return pooled;
   }
-  auto play_back = [tables, bags, moves_tables, moves_weights, argmax = options.argmax, issued_at](
-                       AnyTape& playing, AnyTensor const& gradient) {
+  auto play_back = [=, argmax = options.argmax](AnyTape& playing, AnyTensor const& gradient) {
+    auto const columns_before = dense ? dense->shape()[1] : 0;
+    if (dense && playing.wants_gradient(*dense)) {
+      playing.add_gradient(
+          *dense, copy_of_columns(gradient, 0, columns_before, issued_at), issued_at);
+    }
     if (moves_weights) {
-      Floats const floats(cast(gradient, DType::float32, issued_at));
+      auto const of_tables =
+          dense ? copy_of_columns(gradient, columns_before, tables.width(), issued_at) : gradient;
+      Floats const floats(cast(of_tables, DType::float32, issued_at));
       playing.add_gradient(*bags.weights,
                            embedding_tables_weight_gradient(tables, bags, floats, issued_at),
                            issued_at);
     }
     if (moves_tables && !playing.take_pooled_gradient(tables, gradient, issued_at)) {
       auto const all = std::make_shared<TablesGradient const>(
-          group_tables(tables, bags, gradient, argmax, issued_at),
+          group_tables(tables, bags, gradient, argmax, columns_before, issued_at),
           msstream::detail::current_scope(*tables.device()).group(),
           issued_at);
       for (std::int64_t t = 0; t < tables.tables(); ++t) {
@@ -73,12 +87,35 @@ AnyTensor embedding_lookup(AnyTape& tape,
   if (bags.weights) {
     tape.note_inputs(*bags.weights);
   }
+  if (dense) {
+    tape.note_input(*dense);
+  }
   if (moves_tables) {
     tape.record_lookup(kName, tables, &bags, pooled, std::move(play_back), issued_at);
   } else {
     tape.record_any(kName, pooled, std::move(play_back), issued_at);
   }
   return pooled;
+}
+
+}  // namespace
+
+AnyTensor embedding_lookup(AnyTape& tape,
+                           DType output,
+                           EmbeddingTables<AnyRuntime> const& tables,
+                           TableBags<AnyRuntime> const& bags,
+                           TablesLookupOptions<AnyRuntime> options,
+                           std::source_location issued_at) {
+  return look_up(tape, output, std::nullopt, tables, bags, std::move(options), issued_at);
+}
+
+AnyTensor embedding_lookup_beside(AnyTape& tape,
+                                  AnyTensor const& dense,
+                                  EmbeddingTables<AnyRuntime> const& tables,
+                                  TableBags<AnyRuntime> const& bags,
+                                  TablesLookupOptions<AnyRuntime> options,
+                                  std::source_location issued_at) {
+  return look_up(tape, dense.dtype(), dense, tables, bags, std::move(options), issued_at);
 }
 
 }  // namespace msstream::ops::detail

@@ -30,6 +30,12 @@ namespace detail {
                                          TableBags<AnyRuntime> const& bags,
                                          TablesLookupOptions<AnyRuntime> options,
                                          std::source_location issued_at);
+[[nodiscard]] AnyTensor embedding_lookup_beside(AnyTape& tape,
+                                                AnyTensor const& dense,
+                                                EmbeddingTables<AnyRuntime> const& tables,
+                                                TableBags<AnyRuntime> const& bags,
+                                                TablesLookupOptions<AnyRuntime> options,
+                                                std::source_location issued_at);
 
 // The forms for NoTape, which are the operations without a tape.
 
@@ -48,6 +54,15 @@ namespace detail {
                                                 TablesLookupOptions<AnyRuntime> const& options,
                                                 std::source_location issued_at) {
   return embedding_lookup(output, tables, bags, options, issued_at);
+}
+[[nodiscard]] inline AnyTensor embedding_lookup_beside(
+    NoTape,
+    AnyTensor const& dense,
+    EmbeddingTables<AnyRuntime> const& tables,
+    TableBags<AnyRuntime> const& bags,
+    TablesLookupOptions<AnyRuntime> const& options,
+    std::source_location issued_at) {
+  return embedding_lookup_beside(dense, tables, bags, options, issued_at);
 }
 
 }  // namespace detail
@@ -107,6 +122,21 @@ template <RealElement Out = float, Runtime R, TapeOf<R> Tape>
     std::source_location issued_at = std::source_location::current()) {
   return {msstream::detail::OfKnownType(),
           detail::embedding_lookup(tape, dtype_of<Out>, tables, bags, options, issued_at)};
+}
+
+/// Pools rows of many tables beside other features of the samples, as embedding_lookup_beside()
+/// without a tape does. The tape records one operation, whose backward reads the gradients of the
+/// tables where they are in that of the result, and copies those of `dense`.
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> embedding_lookup_beside(
+    Tape& tape,
+    Tensor<T, R> const& dense,
+    EmbeddingTables<R> const& tables,
+    TableBags<R> const& bags,
+    TablesLookupOptions<R> const& options = {},
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::embedding_lookup_beside(tape, dense.any(), tables, bags, options, issued_at)};
 }
 
 /// Returns input.rows(begin, end). The tape records nothing, because the gradient of a view is

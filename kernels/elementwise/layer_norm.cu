@@ -70,11 +70,12 @@ __global__ void __launch_bounds__(Team::kMostThreads,
   // Row r of the thread is `r * team.teams` rows after `row`.
   int const step = team.teams * width;
   int widths[Rows];
-  typename RowOfThread::Packed packed[Rows];
+  typename RowOfThread::Packed packed[Rows] = {};
 #pragma unroll
   for (int r = 0; r < Rows; ++r) {
     widths[r] = r * team.teams < rows ? width : 0;
-    packed[r] = columns.load(input + r * step, widths[r]);
+    columns.for_each_vector(
+        widths[r], [&](int v, int column) { packed[r].load(v, input + r * step + column); });
   }
   float values[Rows][Count] = {};
   RowMean means[Rows];

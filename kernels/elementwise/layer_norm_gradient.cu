@@ -105,16 +105,18 @@ __global__ void __launch_bounds__(Team::kMostThreads,
     auto const* const input = static_cast<T const*>(pass.input) + at;
     auto const* const output_gradient = static_cast<T const*>(pass.output_gradient) + at;
     auto* const input_gradient = static_cast<T*>(pass.input_gradient) + at;
-    typename RowOfThread::Packed inputs[Rows];
-    typename RowOfThread::Packed gradients[Rows];
+    typename RowOfThread::Packed inputs[Rows] = {};
+    typename RowOfThread::Packed gradients[Rows] = {};
     SplitFloat means[Rows];
     float reciprocals[Rows];
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
       // A row that does not exist is all 0, and so is what it adds to sums.
       bool const exists = done + team.team + r * team.teams < rows;
-      inputs[r] = columns.load(input + r * step, exists ? width : 0);
-      gradients[r] = columns.load(output_gradient + r * step, exists ? width : 0);
+      columns.for_each_vector(exists ? width : 0, [&](int v, int column) {
+        inputs[r].load(v, input + r * step + column);
+        gradients[r].load(v, output_gradient + r * step + column);
+      });
       auto const row_of_r = row + r * team.teams;
       means[r] = exists ? pass.mean_of(row_of_r) : SplitFloat{0.0F, 0.0F};
       reciprocals[r] = exists ? pass.reciprocals[row_of_r] : 0.0F;
@@ -206,7 +208,11 @@ __global__ void __launch_bounds__(kSumThreads) add_chunks_kernel(float const* su
     __syncthreads();
   }
   if (threadIdx.y == 0 && column < 2 * width) {
-    (column < width ? weight_gradient : bias_gradient - width)[column] = total;
+    if (column < width) {
+      weight_gradient[column] = total;
+    } else {
+      bias_gradient[column - width] = total;
+    }
   }
 }
 

@@ -35,6 +35,10 @@ struct RowColumns {
   struct Packed {
     PackedColumns<T, kVector> vectors[kVectors];
 
+    __device__ void load(int v, T const* from) {
+      using Bits = decltype(PackedColumns<T, kVector>::bits);
+      vectors[v].bits = *reinterpret_cast<Bits const*>(from);
+    }
     /// Returns column c of vector v.
     [[nodiscard]] __device__ float at(int v, int c) const { return vectors[v].widened().at[c]; }
     /// Makes the compiler forget what it computed from the columns, so that it converts halves
@@ -80,20 +84,6 @@ struct RowColumns {
         each(v * kVector + c);
       }
     });
-  }
-
-  /// Loads the thread's columns; those that do not exist become 0.
-  [[nodiscard]] __device__ Packed load(T const* row, int width) const {
-    Packed packed;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      packed.vectors[v].bits = {};
-    }
-    for_each_vector(width, [&](int v, int column) {
-      using Bits = decltype(PackedColumns<T, kVector>::bits);
-      packed.vectors[v].bits = *reinterpret_cast<Bits const*>(row + column);
-    });
-    return packed;
   }
 };
 

@@ -56,7 +56,7 @@ struct BlockTeam {
   static constexpr int team = 0;
   static constexpr int teams = 1;
 
-  int lanes;
+  int lanes;  ///< threads per team
   int lane;
   int turn = 0;  ///< the half of the shared memory that the next sum uses
 
@@ -68,37 +68,40 @@ struct BlockTeam {
   /// of the next sum, and have therefore read those of this one.
   template <int Count>
   __device__ void sum(float (&values)[Count]) {
-    constexpr int kMostWarps = MostThreads / 32;
-    __shared__ Pack<float, Count> of_warps[2][kMostWarps];
+    __shared__ Pack<float, Count> of_warps[2][MostThreads / 32];
+    auto* const sums = of_warps[turn];
+    turn ^= 1;
+    sum_of_warp(values);
+    int const lane_of_warp = lane % 32;
+    Pack<float, Count> pack;
+    if (lane_of_warp == 0) {
+#pragma unroll
+      for (int k = 0; k < Count; ++k) {
+        pack.lanes[k] = values[k];
+      }
+      sums[lane / 32] = pack;
+    }
+    __syncthreads();
+    pack = {};
+    if (lane_of_warp < lanes / 32) {
+      pack = sums[lane_of_warp];
+    }
+#pragma unroll
+    for (int k = 0; k < Count; ++k) {
+      values[k] = pack.lanes[k];
+    }
+    sum_of_warp(values);
+  }
+
+ private:
+  template <int Count>
+  static __device__ void sum_of_warp(float (&values)[Count]) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
 #pragma unroll
       for (float& value : values) {
         value += __shfl_xor_sync(kAllLanes, value, distance);
       }
-    }
-    auto* const sums = of_warps[turn];
-    turn ^= 1;
-    if (lane % 32 == 0) {
-      Pack<float, Count> mine;
-#pragma unroll
-      for (int k = 0; k < Count; ++k) {
-        mine.lanes[k] = values[k];
-      }
-      sums[lane / 32] = mine;
-    }
-    __syncthreads();
-    auto total = sums[0];
-    for (int warp = 1; warp < lanes / 32; ++warp) {
-      auto const more = sums[warp];
-#pragma unroll
-      for (int k = 0; k < Count; ++k) {
-        total.lanes[k] += more.lanes[k];
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < Count; ++k) {
-      values[k] = total.lanes[k];
     }
   }
 };

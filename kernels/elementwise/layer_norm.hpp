@@ -75,4 +75,16 @@ std::size_t layer_norm_workspace_bytes(CudaStream stream, std::int64_t rows, std
 void layer_norm_parameter_gradient(HostStream stream, LayerNormParameterGradientArgs const& args);
 void layer_norm_parameter_gradient(CudaStream stream, LayerNormParameterGradientArgs const& args);
 
+/// Computes the gradients of weight and bias, as layer_norm_parameter_gradient() does, and that of
+/// the input, as layer_norm_input_gradient() does from `weight` [width] into `input_gradient`
+/// [rows, width] of the input's type. On CUDA, rows of up to 8,192 elements are read only once.
+void layer_norm_gradient(HostStream stream,
+                         LayerNormParameterGradientArgs const& args,
+                         float const* weight,
+                         void* input_gradient);
+void layer_norm_gradient(CudaStream stream,
+                         LayerNormParameterGradientArgs const& args,
+                         float const* weight,
+                         void* input_gradient);
+
 }  // namespace msstream::ops::kernels

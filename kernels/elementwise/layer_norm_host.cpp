@@ -124,4 +124,22 @@ void layer_norm_parameter_gradient(HostStream stream, LayerNormParameterGradient
   });
 }
 
+void layer_norm_gradient(HostStream stream,
+                         LayerNormParameterGradientArgs const& args,
+                         float const* weight,
+                         void* input_gradient) {
+  layer_norm_input_gradient(stream,
+                            {args.input,
+                             weight,
+                             args.means,
+                             args.reciprocals,
+                             args.output_gradient,
+                             input_gradient,
+                             args.rows,
+                             args.width,
+                             args.mean_rests,
+                             args.dtype});
+  layer_norm_parameter_gradient(stream, args);
+}
+
 }  // namespace msstream::ops::kernels

@@ -66,13 +66,9 @@ void with_row_lanes(std::int64_t rows, std::int64_t columns, Launch const& launc
   }
 }
 
-/// The least number of blocks that a multiprocessor holds at once, for kernels that keep several
-/// values of each of a lane's `PerLane` elements. The number limits the registers per thread.
-template <int PerLane>
-inline constexpr int kBlocksOfLanes = PerLane == 32   ? 2
-                                      : PerLane == 16 ? 3
-                                      : PerLane == 8  ? 4
-                                                      : 8;
+/// The least number of blocks that a multiprocessor holds at once, for rows that a block shares and
+/// reads several times. Each of their sums has a float64 total, which needs registers.
+inline constexpr int kBlocksOfLongRows = 6;
 
 /// Calls each(column) for the calling thread's columns of a row that its block shares.
 template <class Each>
@@ -81,12 +77,6 @@ __device__ void for_each_of_block(std::int64_t columns, Each const& each) {
   for (std::int64_t column = threadIdx.x; column < columns; column += kBlockThreads) {
     each(column);
   }
-}
-
-/// Returns whether each thread of a block that shares a row has at most kTermsOfPart elements of
-/// the row, so that sums need no float64 totals.
-constexpr bool is_one_part_of_block(std::int64_t columns) {
-  return columns <= kTermsOfPart * kBlockThreads;
 }
 
 /// Calls each(column) for the calling thread's columns of a row that its block shares, and fold()

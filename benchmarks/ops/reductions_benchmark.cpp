@@ -25,13 +25,15 @@ void layer_norm(benchmark::State& state, DeviceBench<R>& bench, std::int64_t wid
   auto const& device = bench.device();
   auto const rows = bench.rows(Sizes::kElements / width);
   auto const input = ms::ops::cast<T>(filled(device, {rows, width}));
+  auto const output_gradient = ms::ops::cast<T>(filled(device, {rows, width}));
   auto const weight = filled(device, {width});
   auto const bias = filled(device, {width});
   auto const result = ms::ops::layer_norm(input, weight, bias);
   double const bytes = static_cast<double>(rows * width) * sizeof(T) * (backward ? 3 : 2);
   bench.measure(state, {.bytes = bytes}, [&] {
     if (backward) {
-      benchmark::DoNotOptimize(ms::ops::layer_norm_gradient(input, weight, result, input));
+      benchmark::DoNotOptimize(
+          ms::ops::layer_norm_gradient(input, weight, result, output_gradient));
     } else {
       benchmark::DoNotOptimize(ms::ops::layer_norm(input, weight, bias));
     }

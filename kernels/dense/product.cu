@@ -188,9 +188,15 @@ struct Descriptors {
   }
 };
 
-std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
-                                                  PlanKey const& key,
-                                                  Descriptors& descriptors) {
+/// An algorithm of cuBLASLt, and the workspace that it may use.
+struct Algorithm {
+  cublasLtMatmulAlgo_t algorithm;
+  std::size_t workspace_bytes;
+};
+
+std::optional<Algorithm> ask_heuristic(CudaStream stream,
+                                       PlanKey const& key,
+                                       Descriptors& descriptors) {
   cublasLtMatmulPreferenceOpaque_t preference;
   check_blas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
   auto const prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -223,14 +229,18 @@ std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
                                           &best,
                                           &found);
   };
-  auto status = ask(key.workspace_bytes);
+  auto const status = ask(key.workspace_bytes);
+  auto workspace_bytes = key.workspace_bytes;
   // An algorithm with a few bytes of workspace divides its tiles by a counter, which cuBLASLt sets
   // to zero before each product by a call of its own. That costs a small product more than the
-  // counter brings (3 µs, and 7 µs in a graph, of products of 50 µs on an H200).
+  // counter brings: 3 µs, and 7 µs in a graph, of products of 50 µs on an H200. Most algorithms do
+  // without the counter if they are given no workspace.
   constexpr std::size_t kCounterBytes = 1024;
   if (auto const first = best; status == CUBLAS_STATUS_SUCCESS && found > 0 &&
                                first.workspaceSize > 0 && first.workspaceSize <= kCounterBytes) {
-    if (ask(0) != CUBLAS_STATUS_SUCCESS || found == 0 || best.state != CUBLAS_STATUS_SUCCESS) {
+    if (ask(0) == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS) {
+      workspace_bytes = 0;
+    } else {
       best = first;
       found = 1;
     }
@@ -246,16 +256,16 @@ std::optional<cublasLtMatmulAlgo_t> ask_heuristic(CudaStream stream,
   if (found == 0 || best.state != CUBLAS_STATUS_SUCCESS) {
     return std::nullopt;
   }
-  return best.algo;
+  return Algorithm{best.algo, workspace_bytes};
 }
 
 /// Returns the cuBLASLt algorithm for a product's shape, or nothing if there is none. The first
 /// thread that asks for a shape makes the choice for the whole process.
-std::optional<cublasLtMatmulAlgo_t> choose_algorithm(CudaStream stream,
-                                                     PlanKey const& key,
-                                                     Descriptors& descriptors) {
+std::optional<Algorithm> choose_algorithm(CudaStream stream,
+                                          PlanKey const& key,
+                                          Descriptors& descriptors) {
   static std::mutex mutex;
-  static std::unordered_map<PlanKey, std::optional<cublasLtMatmulAlgo_t>, PlanKeyHash> chosen;
+  static std::unordered_map<PlanKey, std::optional<Algorithm>, PlanKeyHash> chosen;
   std::lock_guard const lock(mutex);
   if (auto const known = chosen.find(key); known != chosen.end()) {
     return known->second;
@@ -267,7 +277,7 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(CudaStream stream,
 /// `offered` is false if cuBLASLt has no algorithm for the epilogue.
 struct Plan {
   Descriptors descriptors;
-  std::optional<cublasLtMatmulAlgo_t> algorithm;
+  std::optional<Algorithm> algorithm;
   bool offered;
 
   Plan(CudaStream stream, PlanKey const& key)
@@ -316,9 +326,9 @@ bool try_product(CudaStream stream, MatrixProduct const& product) {
                                      &plan.descriptors.d,
                                      product.d,
                                      &plan.descriptors.d,
-                                     &*plan.algorithm,
+                                     &plan.algorithm->algorithm,
                                      stream.libraries->workspace,
-                                     stream.libraries->workspace_bytes,
+                                     plan.algorithm->workspace_bytes,
                                      stream.handle);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED && !plain) {
     plan.offered = false;  // every other thread gets the status for this product, too

@@ -2,10 +2,10 @@
 #include "common/launch.cuh"
 #include "common/long_sum.hpp"
 #include "common/real_types.hpp"
-#include "elementwise/layer_norm.hpp"
-#include "elementwise/layer_norm_long_rows.cuh"
 #include "elementwise/row_columns.cuh"
 #include "elementwise/row_team.cuh"
+#include "normalize/layer_norm.hpp"
+#include "normalize/layer_norm_long_rows.cuh"
 
 #include <algorithm>
 #include <cstddef>

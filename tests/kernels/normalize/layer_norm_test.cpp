@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/layer_norm.hpp"
+#include "normalize/layer_norm.hpp"
 
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"

@@ -3,10 +3,10 @@
 
 #include "common/float_conversions.cuh"
 #include "common/long_sum.hpp"
-#include "elementwise/layer_norm_pass.cuh"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
 #include "elementwise/row_lanes.cuh"
+#include "normalize/layer_norm_pass.cuh"
 
 #include <cstdint>
 

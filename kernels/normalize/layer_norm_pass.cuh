@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-/// What the kernels for the gradients of a layer norm compute, and how rows are divided among them.
+/// The work of the kernels for the gradients of a layer norm, and its division among blocks.
 namespace msstream::ops::kernels {
 
 /// The columns of a row that a thread keeps in registers.

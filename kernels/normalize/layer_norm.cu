@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLongRows)
   auto const width = static_cast<float>(args.width);
   RowMean mean{widen(input[0]), 0.0F};
   LongSum sum;
-  for_each_of_block<true>(
+  for_each_of_block(
       args.width,
       [&](std::int64_t column) { sum.add(widen(input[column]) - mean.first); },
       [&] { sum.fold(); });
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLongRows)
   // until all threads have read its first element.
   mean.from_there = reduce_block<Total>(sum.get()) / width;
   LongSum squares;
-  for_each_of_block<true>(
+  for_each_of_block(
       args.width,
       [&](std::int64_t column) {
         float const deviation = mean.deviation_of(widen(input[column]));

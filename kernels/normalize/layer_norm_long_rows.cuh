@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLongRows)
   };
   LongSum scaled_sum;
   LongSum weighted_sum;
-  for_each_of_block<true>(
+  for_each_of_block(
       pass.width,
       [&](std::int64_t column) {
         float const scaled = scaled_of(column);

@@ -80,22 +80,17 @@ __device__ void for_each_of_block(std::int64_t columns, Each const& each) {
 }
 
 /// Calls each(column) for the calling thread's columns of a row that its block shares, and fold()
-/// after at most kTermsOfPart columns, for sums that need float64 totals. `kIsLong` is false for
-/// rows so short that fold() need not be called.
-template <bool kIsLong, class Each, class Fold>
+/// after at most kTermsOfPart columns, for sums that need float64 totals.
+template <class Each, class Fold>
 __device__ void for_each_of_block(std::int64_t columns, Each const& each, Fold const& fold) {
-  if constexpr (kIsLong) {
-    std::int64_t column = threadIdx.x;
-    while (column < columns) {
-      auto const end_of_part = min(column + kTermsOfPart * kBlockThreads, columns);
+  std::int64_t column = threadIdx.x;
+  while (column < columns) {
+    auto const end_of_part = min(column + kTermsOfPart * kBlockThreads, columns);
 #pragma unroll 4
-      for (; column < end_of_part; column += kBlockThreads) {
-        each(column);
-      }
-      fold();
+    for (; column < end_of_part; column += kBlockThreads) {
+      each(column);
     }
-  } else {
-    for_each_of_block(columns, each);
+    fold();
   }
 }
 

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kBlockThreads)
       length, [&](std::int64_t column) { largest = Largest::combine(largest, input[column]); });
   largest = reduce_block<Largest>(largest);
   LongSum exponentials;
-  for_each_of_block<true>(
+  for_each_of_block(
       length,
       [&](std::int64_t column) { exponentials.add(std::exp(input[column] - largest)); },
       [&] { exponentials.fold(); });
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   auto const* const output_gradient = static_cast<T const*>(args.output_gradient) + first;
   auto* const input_gradient = static_cast<T*>(args.input_gradient) + first;
   LongSum products;
-  for_each_of_block<true>(
+  for_each_of_block(
       args.columns,
       [&](std::int64_t column) {
         products.add(weighted(widen(output[column]), widen(output_gradient[column])));
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(kBlockThreads)
       length, [&](std::int64_t column) { largest = Largest::combine(largest, logits.at(column)); });
   largest = reduce_block<Largest>(largest);
   LongSum exponentials;
-  for_each_of_block<true>(
+  for_each_of_block(
       length,
       [&](std::int64_t column) {
         exponentials.add(std::exp(below_largest(logits.at(column), largest)));
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   float total = 0.0F;
   if (args.smoothing != 0.0F) {
     LongSum below;
-    for_each_of_block<true>(
+    for_each_of_block(
         length,
         [&](std::int64_t column) { below.add(below_largest(logits.at(column), largest)); },
         [&] { below.fold(); });

@@ -394,13 +394,27 @@ std::vector<Case> cases() {
          ops::LayerNormResult<ms::Cuda> const result{in.matrix, in.column, in.column};
          drop(ops::layer_norm_gradient(in.matrix, in.bias, result, in.gradient));
        },
+       kernels(1)},
+      {"layer_norm_gradient_of_the_input",
+       [](Inputs& in) {
+         ops::LayerNormResult<ms::Cuda> const result{in.matrix, in.column, in.column};
+         drop(ops::layer_norm_gradient(
+             in.matrix, in.bias, result, in.gradient, {.parameters = false}));
+       },
+       kernels(1)},
+      {"layer_norm_gradient_of_a_long_row",
+       [](Inputs& in) {
+         auto const row = in.row.reshaped({1, in.row.count()});
+         Floats const one(in.device, {1});
+         drop(ops::layer_norm_gradient(row, in.row, {row, one, one}, row));
+       },
        kernels(2)},
       {"layer_norm_gradient_of_many_rows",
        [](Inputs& in) {
          auto const rows = in.row.reshaped({5000, 4});
          auto const four = in.bias.reshaped({4, 4}).rows(0, 1).reshaped({4});
          Floats const each(in.device, {5000});
-         drop(ops::layer_norm_gradient(rows, four, {rows, each, each}, rows, {.input = false}));
+         drop(ops::layer_norm_gradient(rows, four, {rows, each, each}, rows));
        },
        kernels(2)},
   };

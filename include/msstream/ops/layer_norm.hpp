@@ -117,8 +117,9 @@ struct AnyLayerNormGradients {
 
 /// Returns the gradients of layer_norm(), from its operands, its result and the output's gradient:
 /// that of the input in the input's type, rounded once, and those of weight and bias in float32.
-/// One launch for the input; one or two for weight and bias together. Deterministic; asynchronous;
-/// capture-safe. Throws std::invalid_argument if the shapes do not fit.
+/// One launch for the input; one or two for weight and bias, which compute that of the input too if
+/// rows have at most 8,192 elements. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument if the shapes do not fit.
 template <RealElement T, Runtime R>
 [[nodiscard]] LayerNormGradients<R, T> layer_norm_gradient(
     Tensor<T, R> const& input,

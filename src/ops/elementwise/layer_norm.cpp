@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/layer_norm.hpp"
+#include "normalize/layer_norm.hpp"
 
 #include "ops/common/workspace.hpp"
 
@@ -94,49 +94,67 @@ AnyLayerNormGradients layer_norm_gradient(AnyTensor const& input,
   AnyLayerNormGradients gradients;
   if (wanted.input) {
     gradients.input.emplace(device, input.dtype(), input.shape());
-    kernels::LayerNormInputGradientArgs const args{input.data(),
-                                                   weight.data(),
-                                                   result.means.data(),
-                                                   result.reciprocals.data(),
-                                                   output_gradient.data(),
-                                                   gradients.input->data(),
-                                                   rows,
-                                                   width,
-                                                   rests,
-                                                   input.dtype()};
-    issue(
-        "layer_norm_input_gradient",
-        reads(input, weight, result.means, result.reciprocals, mean_rests, output_gradient),
-        writes(*gradients.input),
-        [args](auto stream) { kernels::layer_norm_input_gradient(stream, args); },
-        {},
-        issued_at);
   }
-  if (wanted.parameters) {
-    gradients.weight.emplace(device, Shape{width});
-    gradients.bias.emplace(device, Shape{width});
-    Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
-                                return kernels::layer_norm_workspace_bytes(stream, rows, width);
-                              }));
-    kernels::LayerNormParameterGradientArgs const args{input.data(),
-                                                       result.means.data(),
-                                                       result.reciprocals.data(),
-                                                       output_gradient.data(),
-                                                       rows,
-                                                       width,
-                                                       workspace.data(),
-                                                       gradients.weight->data(),
-                                                       gradients.bias->data(),
-                                                       rests,
-                                                       input.dtype()};
+  auto const read = reads(input, result.means, result.reciprocals, mean_rests, output_gradient);
+  if (!wanted.parameters) {
+    if (wanted.input) {
+      kernels::LayerNormInputGradientArgs const args{input.data(),
+                                                     weight.data(),
+                                                     result.means.data(),
+                                                     result.reciprocals.data(),
+                                                     output_gradient.data(),
+                                                     gradients.input->data(),
+                                                     rows,
+                                                     width,
+                                                     rests,
+                                                     input.dtype()};
+      issue(
+          "layer_norm_input_gradient",
+          reads(weight, read),
+          writes(*gradients.input),
+          [args](auto stream) { kernels::layer_norm_input_gradient(stream, args); },
+          {},
+          issued_at);
+    }
+    return gradients;
+  }
+  gradients.weight.emplace(device, Shape{width});
+  gradients.bias.emplace(device, Shape{width});
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::layer_norm_workspace_bytes(stream, rows, width);
+                            }));
+  kernels::LayerNormParameterGradientArgs const args{input.data(),
+                                                     result.means.data(),
+                                                     result.reciprocals.data(),
+                                                     output_gradient.data(),
+                                                     rows,
+                                                     width,
+                                                     workspace.data(),
+                                                     gradients.weight->data(),
+                                                     gradients.bias->data(),
+                                                     rests,
+                                                     input.dtype()};
+  auto written = workspace.with(writes(*gradients.weight, *gradients.bias));
+  if (!wanted.input) {
     issue(
         "layer_norm_parameter_gradient",
-        reads(input, result.means, result.reciprocals, mean_rests, output_gradient),
-        workspace.with(writes(*gradients.weight, *gradients.bias)),
+        read,
+        written,
         [args](auto stream) { kernels::layer_norm_parameter_gradient(stream, args); },
         {},
         issued_at);
+    return gradients;
   }
+  written.add(*gradients.input);
+  issue(
+      "layer_norm_gradient",
+      reads(weight, read),
+      written,
+      [args, weights = weight.data(), input_gradient = gradients.input->data()](auto stream) {
+        kernels::layer_norm_gradient(stream, args, weights, input_gradient);
+      },
+      {},
+      issued_at);
   return gradients;
 }
 

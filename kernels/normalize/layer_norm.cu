@@ -3,12 +3,12 @@
 #include "common/launch.cuh"
 #include "common/long_sum.hpp"
 #include "common/real_types.hpp"
-#include "elementwise/layer_norm.hpp"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
 #include "elementwise/row_columns.cuh"
 #include "elementwise/row_lanes.cuh"
 #include "elementwise/row_team.cuh"
+#include "normalize/layer_norm.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLongRows)
   auto const width = static_cast<float>(args.width);
   RowMean mean{widen(input[0]), 0.0F};
   LongSum sum;
-  for_each_of_block<true>(
+  for_each_of_block(
       args.width,
       [&](std::int64_t column) { sum.add(widen(input[column]) - mean.first); },
       [&] { sum.fold(); });
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLongRows)
   // until all threads have read its first element.
   mean.from_there = reduce_block<Total>(sum.get()) / width;
   LongSum squares;
-  for_each_of_block<true>(
+  for_each_of_block(
       args.width,
       [&](std::int64_t column) {
         float const deviation = mean.deviation_of(widen(input[column]));

@@ -2,10 +2,10 @@
 #include "common/launch.cuh"
 #include "common/long_sum.hpp"
 #include "common/real_types.hpp"
-#include "elementwise/layer_norm.hpp"
-#include "elementwise/layer_norm_long_rows.cuh"
 #include "elementwise/row_columns.cuh"
 #include "elementwise/row_team.cuh"
+#include "normalize/layer_norm.hpp"
+#include "normalize/layer_norm_long_rows.cuh"
 
 #include <algorithm>
 #include <cstddef>
@@ -251,8 +251,11 @@ void launch_rows(CudaStream stream, GradientPass const& pass, std::int64_t chunk
   }
 }
 
-void launch_pass(
-    char const* what, CudaStream stream, DType dtype, GradientPass pass, Chunks const& chunks) {
+void launch_pass(char const* what,
+                 CudaStream stream,
+                 DType dtype,
+                 GradientPass pass,
+                 LayerNormChunks const& chunks) {
   pass.chunk_length = chunks.length;
   with_real_type(what, dtype, [&](auto type) {
     launch_rows<typename decltype(type)::type>(stream, pass, chunks.count);
@@ -267,7 +270,7 @@ void compute_parameter_gradients(char const* what,
                                  LayerNormParameterGradientArgs const& args,
                                  float const* weight,
                                  void* input_gradient) {
-  Chunks const chunks(args.rows, args.width);
+  LayerNormChunks const chunks(args.rows, args.width);
   GradientPass pass{args.input,
                     args.output_gradient,
                     weight,
@@ -315,11 +318,11 @@ void layer_norm_input_gradient(CudaStream stream, LayerNormInputGradientArgs con
                args.rows,
                args.width,
                args.input_gradient},
-              Chunks(args.rows, args.width));
+              LayerNormChunks(args.rows, args.width));
 }
 
 std::size_t layer_norm_workspace_bytes(CudaStream, std::int64_t rows, std::int64_t width) {
-  return static_cast<std::size_t>(Chunks(rows, width).floats(width)) * sizeof(float);
+  return static_cast<std::size_t>(LayerNormChunks(rows, width).floats(width)) * sizeof(float);
 }
 
 void layer_norm_parameter_gradient(CudaStream stream, LayerNormParameterGradientArgs const& args) {

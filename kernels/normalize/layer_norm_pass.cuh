@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-/// What the kernels for the gradients of a layer norm compute, and how rows are divided among them.
+/// The work of the kernels for the gradients of a layer norm, and its division among blocks.
 namespace msstream::ops::kernels {
 
 /// The columns of a row that a thread keeps in registers.
@@ -21,12 +21,12 @@ inline constexpr std::int64_t kWidestRowOfLanes = 32 * kGradientColumns;
 /// its own for the gradients of weight and bias. If rows stay in registers, a block has a chunk, of
 /// which team t of n takes rows t, t + n, … The division depends on the sizes alone, and with it
 /// the order of the additions.
-struct Chunks {
+struct LayerNormChunks {
   TeamSizes team;
   std::int64_t length;  ///< rows per chunk
   std::int64_t count;   ///< at least 1
 
-  Chunks(std::int64_t rows, std::int64_t width)
+  LayerNormChunks(std::int64_t rows, std::int64_t width)
       : team(std::min(width, kLongestRowInRegisters), kGradientColumns, width > kWidestRowOfLanes),
         length(width > kLongestRowInRegisters ? rows_of_tiles(rows, width) : rows_of_teams(rows)),
         count(std::max<std::int64_t>(ceil_div(rows, length), 1)) {}

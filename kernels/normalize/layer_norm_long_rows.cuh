@@ -3,10 +3,10 @@
 
 #include "common/float_conversions.cuh"
 #include "common/long_sum.hpp"
-#include "elementwise/layer_norm_pass.cuh"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
 #include "elementwise/row_lanes.cuh"
+#include "normalize/layer_norm_pass.cuh"
 
 #include <cstdint>
 
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLongRows)
   };
   LongSum scaled_sum;
   LongSum weighted_sum;
-  for_each_of_block<true>(
+  for_each_of_block(
       pass.width,
       [&](std::int64_t column) {
         float const scaled = scaled_of(column);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elementwise/layer_norm.hpp"
+#include "normalize/layer_norm.hpp"
 
 #include "kernels/expect_within.hpp"
 #include "kernels/kernel_fixture.hpp"
@@ -221,6 +221,113 @@ TYPED_TEST(LayerNormTest, parameter_gradients_agree_with_double_and_are_the_same
         before = weight_gradient;
       }
     }
+  }
+}
+
+TYPED_TEST(LayerNormTest, all_gradients_at_once_are_those_computed_one_by_one) {
+  // The widths are those of rows that lanes or a block share, in vectors or column by column, and
+  // of rows that are too long for registers.
+  for (std::int64_t const width : {1, 3, 16, 100, 256, 257, 264, 1028, 4095, 8192, 8193}) {
+    for (std::int64_t const rows : {0, 1, 67, 300}) {
+      SCOPED_TRACE(fmt::format("{} rows of {}", rows, width));
+      auto const made = this->random_case(rows, width);
+      auto const input = this->upload(made.input);
+      auto const weight = this->upload(made.weight);
+      auto const means = this->upload(this->in_float(made.means));
+      auto const reciprocals = this->upload(this->in_float(made.reciprocals));
+      auto const output_gradient = this->upload(made.output_gradient);
+      auto const workspace =
+          this->workspace(layer_norm_workspace_bytes(this->stream(), rows, width));
+      auto const weights = this->floats(width);
+      auto const biases = this->floats(width);
+      auto const gradient = this->floats(rows * width);
+      LayerNormParameterGradientArgs args{input.data(),
+                                          means.data(),
+                                          reciprocals.data(),
+                                          output_gradient.data(),
+                                          rows,
+                                          width,
+                                          workspace.data(),
+                                          weights.data(),
+                                          biases.data()};
+      layer_norm_gradient(this->stream(), args, weight.data(), gradient.data());
+      expect_within(this->read(weights), made.weight_gradient, 1e-4);
+      expect_within(this->read(biases), made.bias_gradient, 1e-4);
+      auto const weights_alone = this->floats(width);
+      auto const biases_alone = this->floats(width);
+      auto const gradient_alone = this->floats(rows * width);
+      args.weight_gradient = weights_alone.data();
+      args.bias_gradient = biases_alone.data();
+      layer_norm_parameter_gradient(this->stream(), args);
+      layer_norm_input_gradient(this->stream(),
+                                {input.data(),
+                                 weight.data(),
+                                 means.data(),
+                                 reciprocals.data(),
+                                 output_gradient.data(),
+                                 gradient_alone.data(),
+                                 rows,
+                                 width});
+      EXPECT_EQ(this->read(weights_alone), this->read(weights));
+      EXPECT_EQ(this->read(biases_alone), this->read(biases));
+      EXPECT_EQ(this->read(gradient_alone), this->read(gradient));
+    }
+  }
+}
+
+TYPED_TEST(LayerNormTest, rows_at_any_address_have_the_same_results) {
+  for (std::int64_t const width : {16, 128, 1000, 4096}) {
+    SCOPED_TRACE(width);
+    constexpr std::int64_t kRows = 67;
+    auto const made = this->random_case(kRows, width);
+    // Begins one element after the beginning of a buffer.
+    auto const shifted = [&](std::vector<float> const& values) {
+      std::vector<float> longer{0.0F};
+      longer.insert(longer.end(), values.begin(), values.end());
+      return this->upload(longer);
+    };
+    auto const input = shifted(made.input);
+    auto const output_gradient = shifted(made.output_gradient);
+    auto const weight = this->upload(made.weight);
+    auto const bias = this->upload(made.bias);
+    auto const output = this->guarded(kRows * width, 1);
+    auto const gradient = this->guarded(kRows * width, 1);
+    auto const means = this->floats(kRows);
+    auto const reciprocals = this->floats(kRows);
+    auto const weights = this->floats(width);
+    auto const biases = this->floats(width);
+    auto const workspace =
+        this->workspace(layer_norm_workspace_bytes(this->stream(), kRows, width));
+    layer_norm(this->stream(),
+               {input.data() + 1,
+                weight.data(),
+                bias.data(),
+                output.data(),
+                means.data(),
+                reciprocals.data(),
+                kRows,
+                width,
+                kNormEpsilon});
+    layer_norm_gradient(this->stream(),
+                        {input.data() + 1,
+                         means.data(),
+                         reciprocals.data(),
+                         output_gradient.data() + 1,
+                         kRows,
+                         width,
+                         workspace.data(),
+                         weights.data(),
+                         biases.data()},
+                        weight.data(),
+                        gradient.data());
+    expect_within(this->read(output), made.output, 5e-6);
+    auto const actual = this->read(gradient);
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      ASSERT_NEAR(actual[i], made.input_gradient[i], 3e-6 * made.input_gradient_scale[i])
+          << "element " << i;
+    }
+    expect_within(this->read(weights), made.weight_gradient, 1e-4);
+    expect_within(this->read(biases), made.bias_gradient, 1e-4);
   }
 }
 

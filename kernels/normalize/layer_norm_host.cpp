@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/long_sum_host.hpp"
 #include "common/real_types.hpp"
-#include "elementwise/layer_norm.hpp"
+#include "normalize/layer_norm.hpp"
 
 #include <msstream/base/dtype.hpp>
 

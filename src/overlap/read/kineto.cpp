@@ -397,8 +397,8 @@ void KinetoReader::add_notes() {
 std::vector<std::string> KinetoReader::dropped() const {
   std::vector<std::string> texts;
   without_time_.note(texts,
-                     "event without a time or a stream was left out",
-                     "events without a time or a stream were left out");
+                     "event without a usable time or stream was left out",
+                     "events without a usable time or stream were left out");
   without_length_.note(texts,
                        "event whose duration is no number was left out",
                        "events whose duration is no number were left out");

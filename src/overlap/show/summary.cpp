@@ -125,7 +125,7 @@ class SchemaFinder final : public nlohmann::json_sax<nlohmann::json> {
 };
 
 /// Returns the message of an error, without the number that the library for JSON puts before it.
-std::string_view message_of(std::exception const& error) {
+std::string_view message_of(nlohmann::json::exception const& error) {
   std::string_view text = error.what();
   auto const end = text.find("] ");
   return text.starts_with("[json.exception.") && end != std::string_view::npos
@@ -183,9 +183,15 @@ std::vector<Summary> read_summaries(std::string_view json, std::string const& or
     for (auto const& report : parsed.at("reports")) {
       summaries.push_back(summary_in(report));
     }
+    if (summaries.empty()) {
+      throw std::runtime_error("has no reports");
+    }
     return summaries;
+  } catch (nlohmann::json::exception const& error) {
+    throw std::runtime_error(
+        fmt::format("{}: is no report that follows its schema: {}", origin, message_of(error)));
   } catch (std::exception const& error) {
-    throw std::runtime_error(fmt::format("{}: {}", origin, message_of(error)));
+    throw std::runtime_error(fmt::format("{}: {}", origin, error.what()));
   }
 }
 

@@ -366,7 +366,8 @@ void NsightReader::note_missing(std::vector<std::string>& notes) const {
   if (!missing.empty()) {
     notes.push_back(fmt::format("the export lacks {}", fmt::join(missing, "; ")));
   }
-  without_time_.note(notes, "row without a time was left out", "rows without a time were left out");
+  without_time_.note(
+      notes, "row without a usable time was left out", "rows without a usable time were left out");
   database_.not_numbers().note(
       notes, "value was left out that is no number", "values were left out that are no numbers");
 }

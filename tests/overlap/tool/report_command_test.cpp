@@ -155,6 +155,13 @@ TEST_F(OverlapTool, reports_of_another_layout_are_compared) {
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.err, HasSubstr("window"));
   EXPECT_THAT(ended.err, Not(HasSubstr("json.exception")));
+  for (auto const& length : {nlohmann::json(-5), nlohmann::json(1e300), nlohmann::json("5")}) {
+    other = report;
+    other["reports"][0]["window"]["length_ns"] = length;
+    auto const refused = run({"--compare", write("other.json", other.dump()), fast_});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_THAT(refused.err, HasSubstr("found " + length.dump()));
+  }
   other = report;
   other["reports"].push_back(report["reports"][0]);
   expect_refusal({"--compare", write("two.json", other.dump()), fast_}, "found 2 and 1");

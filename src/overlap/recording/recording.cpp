@@ -54,7 +54,8 @@ void mark_shared_numbers(std::vector<Stream>& streams) {
   for (auto& stream : streams) {
     of_number[{stream.device, stream.number}].push_back(&stream);
   }
-  for (auto const& [number, equal] : of_number) {
+  for (auto const& entry : of_number) {
+    auto const& equal = entry.second;
     bool const are_shared = std::ranges::any_of(
         equal, [&](Stream const* stream) { return stream->context != equal.front()->context; });
     for (auto* const stream : equal) {

@@ -75,6 +75,9 @@ void check(ReportOptions const& chosen) {
   if (chosen.compare && !chosen.svg.empty()) {
     throw cli::UsageError("--svg: a comparison has no picture; write one for each file");
   }
+  if (chosen.svg_timeline && chosen.svg.empty()) {
+    throw cli::UsageError("--svg-timeline: says what --svg FILE draws, which is missing");
+  }
   if (chosen.compare && !chosen.fail_on.empty()) {
     throw cli::UsageError("--fail-on: is for reports, not for comparisons");
   }

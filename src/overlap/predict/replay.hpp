@@ -129,6 +129,12 @@ class Replay {
     bool computes = false;  ///< has most of the registers, as kernels that compute at full speed
   };
 
+  /// The latest ends of the kernels and fills of a device so far.
+  struct BusyUntil {
+    Ns any = 0;
+    Ns full = 0;  ///< of those that fill the device
+  };
+
   /// Times of recorded overheads of each thread, or of kNone for all threads: ascending, disjoint.
   using Overheads = std::map<Index, std::vector<Interval>>;
 
@@ -148,6 +154,7 @@ class Replay {
   [[nodiscard]] bool is_needed_after(Index moved, Index next) const;
   void take_steps();
   void take_work();
+  void take_room(Work& work, Index i, std::optional<Ns> alone, BusyUntil& until) const;
   void fit_to_recording();
   void find_pinned_rates();
   void find_engines();

@@ -79,19 +79,19 @@ std::int64_t collective_bytes(TraceEvent const& event) {
   return bytes == 0 || elements < 0 || elements > most_elements ? kUnknown : elements * bytes;
 }
 
-}  // namespace
-
-void KinetoReader::LeftOut::add(TraceEvent const& event) {
-  if (++count == 1) {
-    first = event[Text::name];
-    if (event.has(Field::correlation)) {
-      first += fmt::format(", of correlation {}", event[Field::correlation]);
-    }
-    if (event.has(Field::begin)) {
-      first += fmt::format(", at {:.3f} us", static_cast<double>(event[Field::begin]) / 1e3);
-    }
+/// Returns what tells an event from others.
+std::string text_of(TraceEvent const& event) {
+  std::string text = event[Text::name];
+  if (event.has(Field::correlation)) {
+    text += fmt::format(", of correlation {}", event[Field::correlation]);
   }
+  if (event.has(Field::begin)) {
+    text += fmt::format(", at {:.3f} us", static_cast<double>(event[Field::begin]) / 1e3);
+  }
+  return text;
 }
+
+}  // namespace
 
 void KinetoReader::take(TraceEvent const& event) {
   marks_.take(event);
@@ -105,11 +105,11 @@ void KinetoReader::take(TraceEvent const& event) {
   }
   auto const time = time_of(event);
   if (!time) {
-    without_time_.add(event);
+    without_time_.add([&] { return text_of(event); });
     return;
   }
   if (!event.has(Field::length) && event.category != Category::sync) {
-    without_length_.add(event);
+    without_length_.add([&] { return text_of(event); });
     return;
   }
   ++spans_;
@@ -204,7 +204,7 @@ void KinetoReader::take_work(TraceEvent const& event, Interval time) {
   activity.name = builder_.name(event[Text::name]);
   activity.stream = stream_of(event, event.get(Field::stream, event.get(Field::tid, kUnknown)));
   if (activity.stream == kNone) {
-    without_time_.add(event);
+    without_time_.add([&] { return text_of(event); });
     return;
   }
   activity.channel = int_or_unknown(event, Field::channel);
@@ -396,18 +396,12 @@ void KinetoReader::add_notes() {
 /// Returns how many events were left out, by the reason.
 std::vector<std::string> KinetoReader::dropped() const {
   std::vector<std::string> texts;
-  if (without_time_.count != 0) {
-    texts.push_back(named_count_text(without_time_.count,
-                                     "event without a time or a stream was left out",
-                                     "events without a time or a stream were left out",
-                                     without_time_.first));
-  }
-  if (without_length_.count != 0) {
-    texts.push_back(named_count_text(without_length_.count,
-                                     "event whose duration is no number was left out",
-                                     "events whose duration is no number were left out",
-                                     without_length_.first));
-  }
+  without_time_.note(texts,
+                     "event without a usable time or stream was left out",
+                     "events without a usable time or stream were left out");
+  without_length_.note(texts,
+                       "event whose duration is no number was left out",
+                       "events whose duration is no number were left out");
   if (pairs_ != 0) {
     texts.push_back(count_text(pairs_,
                                "pair of begin and end events (phase B) was left out",

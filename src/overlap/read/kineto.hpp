@@ -5,6 +5,7 @@
 #include "overlap/read/python_frames.hpp"
 #include "overlap/read/recording_builder.hpp"
 #include "overlap/read/trace_event.hpp"
+#include "overlap/recording/counted.hpp"
 
 #include <cstdint>
 #include <map>
@@ -44,13 +45,6 @@ class KinetoReader {
     StreamType type = StreamType::unknown;
     std::optional<int> priority;
   };
-  /// Events that were left out for one reason.
-  struct LeftOut {
-    std::uint64_t count = 0;
-    std::string first;
-
-    void add(TraceEvent const& event);
-  };
   /// An event without a category, as timelines have.
   struct LaneSpan {
     Interval time;
@@ -83,8 +77,8 @@ class KinetoReader {
   std::vector<LaneSpan> lane_spans_;
   std::vector<std::pair<Range, Row>> device_ranges_;
   std::uint64_t spans_ = 0;
-  LeftOut without_time_;
-  LeftOut without_length_;
+  Counted without_time_;
+  Counted without_length_;
   std::uint64_t pairs_ = 0;
   std::uint64_t syncs_ = 0;
   std::uint64_t hip_calls_ = 0;

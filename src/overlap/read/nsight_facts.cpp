@@ -366,18 +366,10 @@ void NsightReader::note_missing(std::vector<std::string>& notes) const {
   if (!missing.empty()) {
     notes.push_back(fmt::format("the export lacks {}", fmt::join(missing, "; ")));
   }
-  if (without_time_ != 0) {
-    notes.push_back(named_count_text(without_time_,
-                                     "row without a time was left out",
-                                     "rows without a time were left out",
-                                     first_without_time_));
-  }
-  if (auto const& [count, first] = database_.not_numbers(); count != 0) {
-    notes.push_back(named_count_text(count,
-                                     "value was left out that is no number",
-                                     "values were left out that are no numbers",
-                                     first));
-  }
+  without_time_.note(
+      notes, "row without a usable time was left out", "rows without a usable time were left out");
+  database_.not_numbers().note(
+      notes, "value was left out that is no number", "values were left out that are no numbers");
 }
 
 std::optional<std::int64_t> NsightReader::start_unix_ns() const {

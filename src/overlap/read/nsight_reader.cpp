@@ -102,7 +102,7 @@ std::vector<Recording> NsightReader::read() {
   }
   if (activities == 0) {
     std::vector<std::string> notes;
-    if (without_time_ != 0) {
+    if (without_time_.any()) {
       note_missing(notes);
     }
     for (auto const& [key, process] : processes_) {
@@ -158,14 +158,12 @@ bool NsightReader::is_in_range(std::optional<std::int64_t> begin, std::optional<
   return begin && end && *begin > -most && *begin<most&& * end> - most && *end < most;
 }
 
-/// Counts a row that has no time, and keeps its place if it is the first one.
+/// Counts a row that has no time.
 void NsightReader::leave_out(std::string_view table, std::optional<std::int64_t> correlation) {
-  if (++without_time_ == 1) {
-    first_without_time_ = table;
-    if (correlation) {
-      first_without_time_ += fmt::format(", correlationId {}", *correlation);
-    }
-  }
+  without_time_.add([&] {
+    return correlation ? fmt::format("{}, correlationId {}", table, *correlation)
+                       : std::string(table);
+  });
 }
 
 NsightReader::ProcessKey NsightReader::key_of_pid(std::optional<std::int64_t> global_pid) const {

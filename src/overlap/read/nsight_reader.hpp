@@ -5,6 +5,7 @@
 #include "overlap/read/recording_builder.hpp"
 #include "overlap/read/sqlite_database.hpp"
 #include "overlap/read/work_names.hpp"
+#include "overlap/recording/counted.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -107,8 +108,7 @@ class NsightReader {
   std::unordered_map<std::int64_t, std::string> strings_;
   CallChains chains_;  ///< with texts of strings_
   std::map<ProcessKey, Process> processes_;
-  std::uint64_t without_time_ = 0;
-  std::string first_without_time_;
+  Counted without_time_;
 };
 
 }  // namespace msstream::overlap

@@ -147,6 +147,12 @@ std::vector<Recording> read_file(std::filesystem::path const& file, ReadOptions 
   if (facts.format == kStepTraceFormat) {
     ByteSource again(file, options);
     recordings.push_back(recording_of_step_trace(all_of(again), name));
+  } else if (facts.document.starts_with("msstream-overlap-")) {
+    throw std::runtime_error(fmt::format(
+        "{}: is no recording, but a JSON of the schema {}: --compare takes two reports; otherwise, "
+        "give the recording",
+        name,
+        facts.document));
   } else if (!facts.has_events) {
     throw std::runtime_error(
         fmt::format("{}: no trace: JSON without the list \"traceEvents\"", name));

@@ -60,27 +60,18 @@ Index RecordingBuilder::shape(LaunchShape const& shape) {
   return place_of(shapes_, key, recording_.shapes, shape);
 }
 
-void RecordingBuilder::leave_out_backwards(Interval time, std::string what) {
-  if (++backwards_ == 1) {
-    first_backwards_ = fmt::format("{}, of {}", what, duration_text(time.length()));
-  }
-}
-
 std::string RecordingBuilder::backwards_text() const {
-  return backwards_ == 0 ? std::string()
-                         : named_count_text(backwards_,
-                                            "record ends before it begins, and was left out",
-                                            "records end before they begin, and were left out",
-                                            first_backwards_);
+  return backwards_.text("record ends before it begins, and was left out",
+                         "records end before they begin, and were left out");
 }
 
 void RecordingBuilder::add(Activity const& activity, Correlation correlation) {
-  if (activity.time.end < activity.time.begin) {
-    leave_out_backwards(activity.time,
-                        fmt::format("{} on {}, of correlation {}",
-                                    recording_.names[activity.name],
-                                    recording_.text_of_stream(recording_.streams[activity.stream]),
-                                    correlation));
+  if (is_backwards(activity.time, [&] {
+        return fmt::format("{} on {}, of correlation {}",
+                           recording_.names[activity.name],
+                           recording_.text_of_stream(recording_.streams[activity.stream]),
+                           correlation);
+      })) {
     return;
   }
   recording_.activities.push_back(activity);
@@ -92,8 +83,8 @@ void RecordingBuilder::add_call(Interval time,
                                 Index thread,
                                 Correlation correlation,
                                 std::string_view code) {
-  if (time.end < time.begin) {
-    leave_out_backwards(time, fmt::format("{}(), of correlation {}", name, correlation));
+  if (is_backwards(time,
+                   [&] { return fmt::format("{}(), of correlation {}", name, correlation); })) {
     return;
   }
   auto found = call_names_.find(name);
@@ -116,9 +107,9 @@ void RecordingBuilder::add_call(Interval time,
 void RecordingBuilder::add(Sync const& sync,
                            Correlation correlation,
                            std::optional<RecordedEvent> const& recorded) {
-  if (sync.time.end < sync.time.begin && sync.kind != SyncKind::wait) {
-    leave_out_backwards(sync.time,
-                        fmt::format("a synchronisation, of correlation {}", correlation));
+  if (sync.kind != SyncKind::wait && is_backwards(sync.time, [&] {
+        return fmt::format("a synchronisation, of correlation {}", correlation);
+      })) {
     return;
   }
   recording_.syncs.push_back(sync);
@@ -134,17 +125,17 @@ void RecordingBuilder::add(Sync const& sync,
 }
 
 void RecordingBuilder::add(Overhead const& overhead) {
-  if (overhead.time.end < overhead.time.begin) {
-    leave_out_backwards(overhead.time,
-                        fmt::format("the overhead {}", recording_.names[overhead.name]));
+  if (is_backwards(overhead.time, [&] {
+        return fmt::format("the overhead {}", recording_.names[overhead.name]);
+      })) {
     return;
   }
   recording_.overheads.push_back(overhead);
 }
 
 void RecordingBuilder::add(Range const& range) {
-  if (range.time.end < range.time.begin) {
-    leave_out_backwards(range.time, fmt::format("the range {}", recording_.names[range.name]));
+  if (is_backwards(range.time,
+                   [&] { return fmt::format("the range {}", recording_.names[range.name]); })) {
     return;
   }
   recording_.ranges.push_back(range);
@@ -404,7 +395,7 @@ Recording RecordingBuilder::finish(std::optional<std::int64_t> unix_ns, std::opt
                                 : first >= std::numeric_limits<Ns>::min() - *unix_ns)) {
     recording_.start_unix_ns = *unix_ns + first;
   }
-  if (backwards_ != 0) {
+  if (backwards_.any()) {
     recording_.notes.push_back(backwards_text());
   }
   recording_.sort();

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "overlap/recording/counted.hpp"
+#include "overlap/recording/duration_text.hpp"
 #include "overlap/recording/recording.hpp"
+
+#include <fmt/core.h>
 
 #include <compare>
 #include <cstddef>
@@ -105,7 +109,17 @@ class RecordingBuilder {
  private:
   using Correlated = std::pair<Correlation, Index>;
 
-  void leave_out_backwards(Interval time, std::string what);
+  /// Whether a record ends before it begins. Such a record is counted, and to be left out;
+  /// `describe` returns what it is.
+  template <class Describe>
+  [[nodiscard]] bool is_backwards(Interval time, Describe const& describe) {
+    bool const is_so = time.end < time.begin;
+    if (is_so) {
+      backwards_.add(
+          [&] { return fmt::format("{}, of {}", describe(), duration_text(time.length())); });
+    }
+    return is_so;
+  }
   void leave_out_inner_calls();
   void join();
   void find_recorded_streams();
@@ -142,8 +156,7 @@ class RecordingBuilder {
   std::vector<PendingSync> pending_syncs_;  ///< of recording_.syncs
   std::vector<RecordedEvent> records_;
   std::vector<Correlated> calls_by_correlation_;  ///< ordered; made by join()
-  std::uint64_t backwards_ = 0;
-  std::string first_backwards_;
+  Counted backwards_;                             ///< records that end before they begin
 };
 
 }  // namespace msstream::overlap

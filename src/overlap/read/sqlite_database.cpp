@@ -51,9 +51,8 @@ std::optional<std::int64_t> SqliteDatabase::Row::number(std::size_t column) cons
     return std::nullopt;
   }
   if (type != SQLITE_INTEGER && type != SQLITE_FLOAT) {
-    if (not_numbers_->count++ == 0) {
-      not_numbers_->first = fmt::format("{}.{}", table_, sqlite3_column_name(statement_, place));
-    }
+    not_numbers_->add(
+        [&] { return fmt::format("{}.{}", table_, sqlite3_column_name(statement_, place)); });
     return std::nullopt;
   }
   return sqlite3_column_int64(statement_, place);

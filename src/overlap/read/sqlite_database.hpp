@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "overlap/recording/counted.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -22,18 +24,13 @@ namespace msstream::overlap {
 /// All members throw std::runtime_error with the file's name and SQLite's message.
 class SqliteDatabase {
  public:
-  /// Values that are texts or bytes where a number is read.
-  struct NotNumbers {
-    std::uint64_t count = 0;
-    std::string first;  ///< the table and column of the first one
-  };
   /// A row of a query. Valid until the next row.
   class Row {
    public:
     Row(sqlite3_stmt* statement,
         std::vector<int> const& columns,
         std::string_view table,
-        NotNumbers& not_numbers)
+        Counted& not_numbers)
         : statement_(statement), columns_(&columns), table_(table), not_numbers_(&not_numbers) {}
 
     /// Returns the whole number in a column; empty for NULL, for a missing column, and for what is
@@ -48,7 +45,7 @@ class SqliteDatabase {
     sqlite3_stmt* statement_;
     std::vector<int> const* columns_;
     std::string_view table_;
-    NotNumbers* not_numbers_;
+    Counted* not_numbers_;
   };
 
   explicit SqliteDatabase(std::filesystem::path const& file);
@@ -60,8 +57,9 @@ class SqliteDatabase {
   [[nodiscard]] bool has(std::string_view table, std::string_view column) const;
   /// Returns the names of all tables, ascending.
   [[nodiscard]] std::vector<std::string> tables() const;
-  /// Returns what the rows read so far had in place of numbers.
-  [[nodiscard]] NotNumbers const& not_numbers() const noexcept { return not_numbers_; }
+  /// Returns the values of the rows read so far that are texts or bytes where a number was read, by
+  /// table and column.
+  [[nodiscard]] Counted const& not_numbers() const noexcept { return not_numbers_; }
   /// Returns the number of rows at most, without reading them.
   [[nodiscard]] std::int64_t most_rows(std::string_view table) const;
 
@@ -78,7 +76,7 @@ class SqliteDatabase {
   std::string name_;
   sqlite3* database_ = nullptr;
   std::map<std::string, std::set<std::string, std::less<>>, std::less<>> tables_;
-  mutable NotNumbers not_numbers_;
+  mutable Counted not_numbers_;
 };
 
 }  // namespace msstream::overlap

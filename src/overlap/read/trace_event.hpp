@@ -117,6 +117,7 @@ struct TraceEvent {
 struct TraceFacts {
   std::vector<Device> devices;
   std::string format;            ///< of msstream's own files
+  std::string document;          ///< the schema of a JSON that is no trace, such as a report's
   std::string schema;            ///< the version of Kineto's; empty if the trace has none
   bool is_of_recorder = false;   ///< msstream's, not PyTorch's profiler, wrote the trace
   std::string recorder_version;  ///< of the recorder's format; empty if the trace has none

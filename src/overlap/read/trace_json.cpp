@@ -259,6 +259,9 @@ class Handler {
         facts_->format.assign(value);
         is_step_trace_ = value == kStepTraceFormat;
         break;
+      case Read::document:
+        facts_->document.assign(value);
+        break;
       case Read::program:
         facts_->program.assign(value);
         break;

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/recording/doubts.hpp"
 
+#include "overlap/recording/counted.hpp"
 #include "overlap/recording/duration_text.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 namespace msstream::overlap {
@@ -30,17 +28,15 @@ std::string text_of(Recording const& recording, Activity const& activity) {
 }
 
 void note_work_without_length(Recording& recording) {
-  auto const has_none = [](Activity const& activity) {
-    return activity.kind == ActivityKind::kernel && activity.time.length() == 0;
-  };
-  auto const count = std::ranges::count_if(recording.activities, has_none);
-  if (count > 0) {
-    auto const first = std::ranges::find_if(recording.activities, has_none);
-    recording.notes.push_back(named_count_text(static_cast<std::uint64_t>(count),
-                                               "kernel has no length, and counts as no time",
-                                               "kernels have no length, and count as no time",
-                                               text_of(recording, *first)));
+  Counted without_length;
+  for (auto const& activity : recording.activities) {
+    if (activity.kind == ActivityKind::kernel && activity.time.length() == 0) {
+      without_length.add([&] { return text_of(recording, activity); });
+    }
   }
+  without_length.note(recording.notes,
+                      "kernel has no length, and counts as no time",
+                      "kernels have no length, and count as no time");
 }
 
 /// Work that is far from all other work: nearly all of the recording is the time between.
@@ -100,19 +96,6 @@ void note_long_work(Recording& recording) {
   }
 }
 
-/// Events with one kind of doubtful times.
-struct Doubted {
-  std::uint64_t count = 0;
-  std::string first;
-
-  void add(std::string text) { first = ++count == 1 ? std::move(text) : first; }
-  void note(Recording& recording, std::string_view one, std::string_view several) const {
-    if (count > 0) {
-      recording.notes.push_back(named_count_text(count, one, several, first));
-    }
-  }
-};
-
 /// Returns the end of all that happened on devices and in calls, apart from calls that go on while
 /// their thread makes others, which `goes_on` has.
 Ns end_of_all(Recording const& recording, std::vector<bool> const& goes_on) {
@@ -150,18 +133,18 @@ void note_doubtful_times(Recording& recording) {
   auto end = end_of_all(recording, goes_on);
   auto const begin = std::min(recording.activities.front().time.begin,
                               calls.empty() ? end : calls.front().time.begin);
-  Doubted doubted_calls;
+  Counted doubted_calls;
   for (Index i = 0; i < calls.size(); ++i) {
     auto& time = calls[i].time;
     if (goes_on[i] && time.end > end) {
       auto const until = calls[next[i]].time.begin;
-      doubted_calls.add(
-          fmt::format("{}() at {} ms takes {}, and its thread makes its next call "
-                      "after {}",
-                      recording.names[calls[i].name],
-                      ms_text(time.begin),
-                      duration_text(time.length()),
-                      duration_text(until - time.begin)));
+      doubted_calls.add([&] {
+        return fmt::format("{}() at {} ms takes {}, and its thread makes its next call after {}",
+                           recording.names[calls[i].name],
+                           ms_text(time.begin),
+                           duration_text(time.length()),
+                           duration_text(until - time.begin));
+      });
       time.end = until;
     } else {
       goes_on[i] = false;
@@ -172,7 +155,7 @@ void note_doubtful_times(Recording& recording) {
       sync.time.end = std::max(sync.time.begin, calls[sync.call].time.end);
     }
   }
-  doubted_calls.note(recording,
+  doubted_calls.note(recording.notes,
                      "call ends after all work, though its thread makes others: it counts until "
                      "the next one",
                      "calls end after all work, though their threads make others: they count until "
@@ -180,18 +163,20 @@ void note_doubtful_times(Recording& recording) {
   for (auto const& range : recording.ranges) {
     end = std::max(end, range.time.begin);
   }
-  Doubted doubted_ranges;
+  Counted doubted_ranges;
   for (auto& range : recording.ranges) {
     // A host may go on for a while without calls.
     if ((range.time.end - end) / kSmallPart > end - begin) {
-      doubted_ranges.add(fmt::format("{} at {} ms ends {} later",
-                                     recording.names[range.name],
-                                     ms_text(range.time.begin),
-                                     duration_text(range.time.end - end)));
+      doubted_ranges.add([&] {
+        return fmt::format("{} at {} ms ends {} later",
+                           recording.names[range.name],
+                           ms_text(range.time.begin),
+                           duration_text(range.time.end - end));
+      });
       range.time.end = end;
     }
   }
-  doubted_ranges.note(recording,
+  doubted_ranges.note(recording.notes,
                       "range ends long after all else, and counts until that",
                       "ranges end long after all else, and count until that");
 }

@@ -53,13 +53,4 @@ std::string count_text(std::uint64_t count, std::string_view one, std::string_vi
       "{} {}", report::grouped(static_cast<std::int64_t>(count)), count == 1 ? one : several);
 }
 
-std::string named_count_text(std::uint64_t count,
-                             std::string_view one,
-                             std::string_view several,
-                             std::string_view first) {
-  auto const text = count_text(count, one, several);
-  return first.empty() ? text
-                       : fmt::format("{}{}: {}", text, count == 1 ? "" : ", the first one", first);
-}
-
 }  // namespace msstream::overlap

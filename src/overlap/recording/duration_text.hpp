@@ -25,11 +25,5 @@ namespace msstream::overlap {
 [[nodiscard]] std::string count_text(std::uint64_t count,
                                      std::string_view one,
                                      std::string_view several);
-/// Formats a count of things with the first one of them, as `1 row has no time: kernel 7` or `2
-/// rows have no time, the first one: kernel 7`.
-[[nodiscard]] std::string named_count_text(std::uint64_t count,
-                                           std::string_view one,
-                                           std::string_view several,
-                                           std::string_view first);
 
 }  // namespace msstream::overlap

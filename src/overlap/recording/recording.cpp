@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlap/recording/recording.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -44,6 +48,22 @@ void renumber(Index& index, std::vector<Index> const& places) {
   }
 }
 
+/// Marks the streams whose number a stream of another context of their device has, too.
+void mark_shared_numbers(std::vector<Stream>& streams) {
+  std::map<std::pair<Index, std::int64_t>, std::vector<Stream*>> of_number;
+  for (auto& stream : streams) {
+    of_number[{stream.device, stream.number}].push_back(&stream);
+  }
+  for (auto const& entry : of_number) {
+    auto const& equal = entry.second;
+    bool const are_shared = std::ranges::any_of(
+        equal, [&](Stream const* stream) { return stream->context != equal.front()->context; });
+    for (auto* const stream : equal) {
+      stream->shares_number = are_shared;
+    }
+  }
+}
+
 }  // namespace
 
 void Recording::sort() {
@@ -67,15 +87,13 @@ void Recording::sort() {
     renumber(dependency.before, activities_at);
     renumber(dependency.after, activities_at);
   }
+  mark_shared_numbers(streams);
 }
 
 std::string Recording::text_of_stream(Stream const& own) const {
-  auto text = "stream " + std::to_string(own.number);
-  bool const is_shared = std::ranges::any_of(streams, [&own](Stream const& other) {
-    return other.number == own.number && other.device == own.device && other.context != own.context;
-  });
-  return is_shared && own.context != kUnknown ? text + " of context " + std::to_string(own.context)
-                                              : text;
+  return own.shares_number && own.context != kUnknown
+             ? fmt::format("stream {} of context {}", own.number, own.context)
+             : fmt::format("stream {}", own.number);
 }
 
 std::optional<Interval> Recording::extent() const {

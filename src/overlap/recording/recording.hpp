@@ -76,6 +76,8 @@ struct Stream {
   StreamType type = StreamType::unknown;
   std::optional<int> priority;  ///< as CUDA counts: lower numbers first
   NameId name = 0;              ///< empty if the source has no name for it
+  /// Whether a stream of another context of the device has the same number; sort() finds it out.
+  bool shares_number = false;
 };
 
 /// A host thread that made calls.

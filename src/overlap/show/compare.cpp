@@ -77,7 +77,11 @@ std::vector<Change> changes_of_findings(Summary const& before,
 }
 
 std::string signed_duration(Ns change) {
-  return (change > 0 ? "+" : change < 0 ? "-" : "") + duration_text(std::abs(change));
+  return fmt::format("{}{}",
+                     change > 0   ? "+"
+                     : change < 0 ? "-"
+                                  : "",
+                     duration_text(std::abs(change)));
 }
 
 /// Returns how the second window's length differs from the first one's.
@@ -268,7 +272,7 @@ void write_work(JsonWriter& json, WorkComparison const& work) {
 
 std::vector<Comparison> compare(std::span<Summary const> before, std::span<Summary const> after) {
   require(before.size() == after.size(),
-          "compare: {} reports before, and {} after; expected as many",
+          "expected as many ranks in both files, found {} and {}; --rank chooses one",
           before.size(),
           after.size());
   std::vector<Comparison> out;

@@ -13,9 +13,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <functional>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -130,10 +132,13 @@ class ReportPicture {
     }
     std::vector<Lane> lanes;
     for (auto& [stream, lane] : by_stream) {
-      lane.title = title_of(recording_, recording_.streams[stream]);
       lanes.push_back(std::move(lane));
     }
     left_out = keep_largest(lanes, options_.most_streams, &Lane::busy);
+    for (auto& lane : lanes) {
+      auto const& activity = recording_.activities[lane.items.front()];
+      lane.title = title_of(recording_, recording_.streams[activity.stream]);
+    }
     return lanes;
   }
 
@@ -141,16 +146,23 @@ class ReportPicture {
   /// Returns how many were removed.
   template <class Size>
   static std::size_t keep_largest(std::vector<Lane>& lanes, std::size_t most, Size size) {
-    auto const before = lanes.size();
-    while (lanes.size() > most) {
-      // The last of equal ones goes first.
-      auto const smallest =
-          std::ranges::min_element(lanes.rbegin(), lanes.rend(), {}, [&](Lane const& lane) {
-            return std::invoke(size, lane);
-          });
-      lanes.erase(std::next(smallest).base());
+    if (lanes.size() <= most) {
+      return 0;
     }
-    return before - lanes.size();
+    std::vector<std::size_t> by_size(lanes.size());
+    std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+    // The last of equal ones goes first.
+    std::ranges::stable_sort(
+        by_size, std::greater(), [&](std::size_t lane) { return std::invoke(size, lanes[lane]); });
+    auto const removed = by_size.size() - most;
+    by_size.resize(most);
+    std::ranges::sort(by_size);
+    std::vector<Lane> kept;
+    for (auto const lane : by_size) {
+      kept.push_back(std::move(lanes[lane]));
+    }
+    lanes = std::move(kept);
+    return removed;
   }
 
   void draw(DeviceReport const& device) {

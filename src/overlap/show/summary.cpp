@@ -6,10 +6,15 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <exception>
 #include <istream>
+#include <limits>
+#include <optional>
 #include <stdexcept>
+#include <string>
 
 namespace msstream::overlap {
 namespace {
@@ -36,20 +41,36 @@ std::optional<Cause> cause_in(nlohmann::json const& value) {
   return cause;
 }
 
+/// Returns a whole number of a report: at least `least`, and no time of centuries. The library for
+/// JSON would convert any other number.
+template <class Number>
+Number number_in(nlohmann::json const& value, Number least = 0) {
+  constexpr auto kMost =
+      std::min(std::uint64_t{std::numeric_limits<Number>::max()}, std::uint64_t{1} << 60U);
+  bool const is_whole =
+      value.is_number_unsigned() ? value.get<std::uint64_t>() <= kMost : value.is_number_integer();
+  if (!is_whole || value.get<std::int64_t>() < static_cast<std::int64_t>(least)) {
+    throw std::runtime_error(
+        fmt::format("expected a whole number from {} to {}, found {}", least, kMost, value.dump()));
+  }
+  return value.get<Number>();
+}
+
 WorkDone work_in(nlohmann::json const& entry) {
   WorkDone work;
   for (auto const& kernel : entry.at("kernels")) {
-    work.kernels[kernel.at("name").get<std::string>()] += kernel.at("launches").get<std::int64_t>();
+    work.kernels[kernel.at("name").get<std::string>()] +=
+        number_in<std::int64_t>(kernel.at("launches"));
   }
-  work.graphs = entry.at("graphs").get<std::int64_t>();
+  work.graphs = number_in<std::int64_t>(entry.at("graphs"));
   for (auto const& copy : entry.at("copies")) {
     auto const& bytes = copy.at("bytes");
     work.copied[copy.at("direction").get<std::string>()] =
-        bytes.is_null() ? kUnknown : bytes.get<std::int64_t>();
+        bytes.is_null() ? kUnknown : number_in<std::int64_t>(bytes);
   }
   for (auto const& range : entry.at("ranges")) {
-    work.ranges[range.at("name").get<std::string>()] = {range.at("count").get<std::uint64_t>(),
-                                                        range.at("time_ns").get<Ns>()};
+    work.ranges[range.at("name").get<std::string>()] = {number_in<std::uint64_t>(range.at("count")),
+                                                        number_in<Ns>(range.at("time_ns"))};
   }
   return work;
 }
@@ -60,28 +81,28 @@ Summary summary_in(nlohmann::json const& report) {
   titled.origin = report.at("origin").get<std::string>();
   titled.source = report.at("source").get<std::string>();
   titled.program = report.at("program").get<std::string>();
-  titled.rank = report.at("rank").is_null() ? kUnknown : report.at("rank").get<int>();
-  titled.ranks = report.at("ranks").is_null() ? kUnknown : report.at("ranks").get<int>();
+  titled.rank = report.at("rank").is_null() ? kUnknown : number_in<int>(report.at("rank"));
+  titled.ranks = report.at("ranks").is_null() ? kUnknown : number_in<int>(report.at("ranks"));
   summary.title = title_of(titled);
   summary.rank = titled.rank;
   summary.verdict = report.at("verdict").get<std::string>();
-  summary.window = report.at("window").at("length_ns").get<Ns>();
+  summary.window = number_in<Ns>(report.at("window").at("length_ns"));
   for (auto const& entry : report.at("devices")) {
     auto& device = summary.devices.emplace_back();
-    device.number = entry.at("device").get<int>();
+    device.number = number_in<int>(entry.at("device"), kUnknown);
     device.name = entry.at("name").get<std::string>();
-    device.busy = entry.at("busy_ns").get<Ns>();
+    device.busy = number_in<Ns>(entry.at("busy_ns"));
     for (auto const& time : entry.at("times")) {
       device.times.push_back({class_of(time.at("class").get<std::string>()),
                               cause_in(time.at("cause")),
-                              time.at("time_ns").get<Ns>()});
+                              number_in<Ns>(time.at("time_ns"))});
     }
   }
   for (auto const& entry : report.at("findings")) {
     summary.findings.push_back({cause_in(entry.at("cause")).value_or(Cause::unknown),
-                                entry.at("device").get<int>(),
-                                entry.at("lost_ns").get<Ns>(),
-                                entry.at("occurrences").get<std::uint64_t>(),
+                                number_in<int>(entry.at("device"), kUnknown),
+                                number_in<Ns>(entry.at("lost_ns")),
+                                number_in<std::uint64_t>(entry.at("occurrences")),
                                 entry.at("summary").get<std::string>()});
   }
   if (report.contains("work_done")) {
@@ -125,7 +146,7 @@ class SchemaFinder final : public nlohmann::json_sax<nlohmann::json> {
 };
 
 /// Returns the message of an error, without the number that the library for JSON puts before it.
-std::string_view message_of(std::exception const& error) {
+std::string_view message_of(nlohmann::json::exception const& error) {
   std::string_view text = error.what();
   auto const end = text.find("] ");
   return text.starts_with("[json.exception.") && end != std::string_view::npos
@@ -183,9 +204,15 @@ std::vector<Summary> read_summaries(std::string_view json, std::string const& or
     for (auto const& report : parsed.at("reports")) {
       summaries.push_back(summary_in(report));
     }
+    if (summaries.empty()) {
+      throw std::runtime_error("has no reports");
+    }
     return summaries;
+  } catch (nlohmann::json::exception const& error) {
+    throw std::runtime_error(
+        fmt::format("{}: is no report that follows its schema: {}", origin, message_of(error)));
   } catch (std::exception const& error) {
-    throw std::runtime_error(fmt::format("{}: {}", origin, message_of(error)));
+    throw std::runtime_error(fmt::format("{}: {}", origin, error.what()));
   }
 }
 

@@ -7,7 +7,10 @@
 
 #include <optional>
 #include <ostream>
+#include <stdexcept>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace msstream::overlap::cases {
@@ -53,6 +56,16 @@ inline std::vector<Case> all_cases() {
     all.insert(all.end(), list.begin(), list.end());
   }
   return all;
+}
+
+/// Returns the case of a name; throws std::out_of_range if there is none.
+inline Case case_named(std::string_view name) {
+  for (auto const& one : all_cases()) {
+    if (one.name == name) {
+      return one;
+    }
+  }
+  throw std::out_of_range("no case is named " + std::string(name));
 }
 
 /// A program in which nothing is wrong.

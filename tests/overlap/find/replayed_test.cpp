@@ -125,5 +125,81 @@ TEST(ReplayedTest, kernels_that_slow_each_other_down_do_so_in_the_replay) {
               waits->prediction->before - waits->prediction->after < report.window.length() / 20);
 }
 
+/// A launch whose blocks all run at once and leave no room: one on each multiprocessor.
+Index add_full_shape(HandMade& program) {
+  program.recording.shapes.push_back({.grid = {132, 1, 1},
+                                      .block = {384, 1, 1},
+                                      .registers_per_thread = 168,
+                                      .shared_bytes = 230'000});
+  return static_cast<Index>(program.recording.shapes.size() - 1);
+}
+
+/// Kernels of two streams in turn. Each fills the device, takes 400 us alone, and begins 100 us
+/// before the other one's end, when the first blocks of that one have ended: none ran alone.
+TEST(ReplayedTest, kernels_that_begin_beside_the_last_blocks_of_others_take_no_longer) {
+  HandMade program(2);
+  auto& recording = program.recording;
+  auto const shape = add_full_shape(program);
+  for (int i = 0; i < 20; ++i) {
+    auto const kernel = program.kernel(static_cast<Index>(i % 2),
+                                       5 * i,
+                                       400 * i - (i == 0 ? -110 : 0),
+                                       400 * (i + 1) + 100,
+                                       shape);
+    recording.activities[kernel].name = recording.names.id_of("product");
+  }
+  auto const report = replayed_report(program);
+  ASSERT_TRUE(report.replay);
+  EXPECT_LE(report.replay->error(), 0.02);
+  auto const* const full = replayed_finding(report, Cause::multiprocessors_full);
+  ASSERT_TRUE(full && full->prediction);
+  EXPECT_EQ(full->prediction->after, full->prediction->before);
+}
+
+/// A stream of low priority has kernels that fill the device and take 2,000 us. Each waits for the
+/// urgent kernel of 1,500 us of the step before. Urgent kernels begin 0.6 us before a wide one's
+/// end. From the fourth step on, some come first: then all but the last blocks of the wide kernel
+/// run beside them, and the last ones begin at the urgent one's end, so that it takes 3,500 us.
+TEST(ReplayedTest, last_blocks_that_waited_for_urgent_work_need_not_wait_after_the_fix) {
+  HandMade program(2);
+  auto& recording = program.recording;
+  recording.streams[0].priority = 0;
+  recording.streams[1].priority = -5;
+  auto const first_shape = static_cast<Index>(recording.shapes.size());
+  for (int const blocks : {264, 16}) {
+    recording.shapes.push_back(
+        {.grid = {blocks, 1, 1}, .block = {1024, 1, 1}, .registers_per_thread = 16});
+  }
+  struct Step {
+    double wide_begin, wide_end, urgent_begin, urgent_end;
+  };
+  std::vector<Step> const steps{{100, 2'101, 2'100.4, 3'601},
+                                {3'602, 5'603, 5'602.4, 7'103},
+                                {7'104, 9'105, 9'104.4, 10'605},
+                                {10'606.6, 14'107, 10'606, 12'106},
+                                {14'108, 16'109, 12'607, 14'107.4},
+                                {16'111, 19'611, 16'108.6, 17'609},
+                                {19'612, 21'613, 18'111, 19'611.4},
+                                {21'615, 25'114, 21'612.6, 23'113}};
+  double issued = 0;
+  for (auto const& step : steps) {
+    auto const wide = program.kernel(0, issued, step.wide_begin, step.wide_end, first_shape);
+    recording.activities[wide].name = recording.names.id_of("wide");
+    auto const urgent =
+        program.kernel(1, issued + 3, step.urgent_begin, step.urgent_end, first_shape + 1);
+    recording.activities[urgent].name = recording.names.id_of("urgent");
+    program.wait(0, 1, issued + 6, issued + 7);
+    issued += 10;
+  }
+  auto const report = replayed_report(program);
+  ASSERT_TRUE(report.replay);
+  EXPECT_LE(report.replay->error(), 0.02);
+  auto const* const finding = replayed_finding(report, Cause::priority_cannot_help);
+  ASSERT_TRUE(finding && finding->prediction);
+  // The wide kernels follow each other, an eighth slower beside urgent ones.
+  EXPECT_GT(finding->prediction->after, 16'000'000);
+  EXPECT_LT(finding->prediction->after, 18'000'000);
+}
+
 }  // namespace
 }  // namespace msstream::overlap

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests what is said of streams with work that does not need each other, each program against its
 // fixed twin.
+#include "overlap/cases/case.hpp"
 #include "overlap/cases/trace_builder.hpp"
 #include "overlap/find/find.hpp"
 
@@ -52,39 +53,14 @@ TEST(RolesTest, a_stream_for_uploads_and_downloads_has_two_roles) {
   }
 }
 
-/// Frames that are uploaded, worked on and downloaded in one stream, or in a stream for each.
-Recording frames(bool fixed) {
-  TraceBuilder program;
-  auto const compute = program.stream();
-  auto const up = fixed ? program.stream() : compute;
-  auto const down = fixed ? program.stream() : compute;
-  for (int i = 0; i < 20; ++i) {
-    auto const uploaded = program.event();
-    auto const computed = program.event();
-    auto& thread = program.thread();
-    thread.copy(up, CopyDirection::h2d, 15'000'000);
-    if (fixed) {
-      thread.record(uploaded, up).wait(compute, uploaded);
-    }
-    for (int k = 0; k < 3; ++k) {
-      thread.launch(compute,
-                    {.name = "op" + std::to_string(k), .duration = 130 * us, .blocks = 60});
-    }
-    if (fixed) {
-      thread.record(computed, compute).wait(down, computed);
-    }
-    thread.copy(down, CopyDirection::d2h, 12'000'000);
-  }
-  return program.run();
-}
-
 TEST(RolesTest, uploads_behind_downloads_could_run_beside_the_kernels_before_both) {
-  auto const report = find(frames(false));
+  auto const frames = case_named("frames_in_one_stream");
+  auto const report = find(frames.build(false).front());
   ASSERT_EQ(report.findings.size(), 1U);
   auto const& finding = report.findings.front();
   EXPECT_EQ(finding.cause, Cause::one_stream_two_roles);
   ASSERT_TRUE(finding.prediction);
-  auto const fixed = find(frames(true));
+  auto const fixed = find(frames.build(true).front());
   EXPECT_TRUE(fixed.findings.empty());
   auto const true_time = static_cast<double>(fixed.window.length());
   EXPECT_NEAR(static_cast<double>(finding.prediction->after), true_time, 0.05 * true_time);

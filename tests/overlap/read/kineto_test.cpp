@@ -181,8 +181,9 @@ TEST_F(KinetoTest, records_that_run_backwards_are_left_out_with_a_note) {
       recording.notes,
       ::testing::Contains(HasSubstr("1 record ends before it begins, and was left out: a on "
                                     "stream 7, of correlation 0, of -1.00 µs")));
-  EXPECT_THAT(recording.notes,
-              ::testing::Contains(HasSubstr("1 event without a time or a stream was left out: a")));
+  EXPECT_THAT(
+      recording.notes,
+      ::testing::Contains(HasSubstr("1 event without a usable time or stream was left out: a")));
 }
 
 /// Kernels without a context, and a wait with one.
@@ -325,7 +326,7 @@ TEST_F(KinetoTest, an_error_tells_what_was_left_out) {
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 5, "dur": -2, "args": {"stream": 7}},
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 5, "dur": -2, "args": {"stream": 7}},
     {"ph": "B", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 5})")));
-  EXPECT_THAT(why, HasSubstr("1 event without a time"));
+  EXPECT_THAT(why, HasSubstr("1 event without a usable time"));
   EXPECT_THAT(why, HasSubstr("1 event whose duration is no number"));
   EXPECT_THAT(why, HasSubstr("2 records end before they begin"));
   EXPECT_THAT(why, HasSubstr("1 pair of begin and end events"));

@@ -260,7 +260,7 @@ TEST_F(NsightTest, texts_in_place_of_numbers_are_left_out_and_counted) {
                                     "DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY;"
                                     "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'abc';"));
   EXPECT_THAT(why,
-              HasSubstr("3 rows without a time were left out, the first one: "
+              HasSubstr("3 rows without a usable time were left out, the first one: "
                         "CUPTI_ACTIVITY_KIND_KERNEL, correlationId 11"));
   EXPECT_THAT(why, HasSubstr("CUPTI_ACTIVITY_KIND_KERNEL.start"));
 }

@@ -155,7 +155,7 @@ TEST(OverlapChoices, a_comparison_says_what_changed) {
   EXPECT_THAT(text, HasSubstr("finding gone: host-busy, 30.0 µs → 0 ns"));
   EXPECT_THAT(text, HasSubstr("finding new: copy-engine, 0 ns → 10.0 µs"));
   EXPECT_THAT(json_text(comparisons), HasSubstr("\"fate\": \"gone\""));
-  EXPECT_THAT(refusal_of([&] { (void)compare(old, {}); }), HasSubstr("1 reports before, and 0"));
+  EXPECT_THAT(refusal_of([&] { (void)compare(old, {}); }), HasSubstr("found 1 and 0"));
 }
 
 }  // namespace

@@ -155,6 +155,21 @@ TEST_F(OverlapTool, reports_of_another_layout_are_compared) {
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.err, HasSubstr("window"));
   EXPECT_THAT(ended.err, Not(HasSubstr("json.exception")));
+  for (auto const& length : {nlohmann::json(-5), nlohmann::json(1e300), nlohmann::json("5")}) {
+    other = report;
+    other["reports"][0]["window"]["length_ns"] = length;
+    auto const refused = run({"--compare", write("other.json", other.dump()), fast_});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_THAT(refused.err, HasSubstr("found " + length.dump()));
+  }
+  other = report;
+  other["reports"].push_back(report["reports"][0]);
+  expect_refusal({"--compare", write("two.json", other.dump()), fast_}, "found 2 and 1");
+  other["reports"].clear();
+  auto const none = write("none.json", other.dump());
+  auto const of_none = run({"--compare", none, none});
+  EXPECT_EQ(of_none.status, 1);
+  EXPECT_THAT(of_none.err, HasSubstr("has no reports"));
 }
 
 TEST_F(OverlapTool, a_comparison_of_reports_has_the_choices_that_they_allow) {
@@ -307,6 +322,7 @@ TEST_F(OverlapTool, ranks_wait_for_each_other_also_in_a_window) {
 TEST_F(OverlapTool, outputs_are_checked_before_the_work) {
   expect_refusal({slow_, "--json", path("same"), "--html", path("same")}, "--html");
   expect_refusal({slow_, "--json", slow_}, "--json");
+  expect_refusal({slow_, "--svg-timeline"}, "--svg FILE");
   expect_refusal({slow_, "--json", path("no/such/folder/a.json")}, "--json");
   EXPECT_FALSE(fs::exists(path("same")));
   EXPECT_EQ(msstream::testing::read_all(slow_), trace_with_gaps(500));
@@ -321,6 +337,8 @@ TEST_F(OverlapTool, files_that_cannot_be_read_give_status_1) {
         std::pair(folder_.path().string(), folder_.path().string()),
         std::pair(write("broken.json", "{\"traceEvents\": [{]"), std::string("broken JSON")),
         std::pair(write("other.json", "{\"a\": 1}"), std::string("no trace")),
+        std::pair(write("comparison.json", "{\"schema\": \"msstream-overlap-comparison\"}"),
+                  std::string("is no recording, but a JSON of the schema")),
         std::pair(write("text", "hello"), std::string("neither JSON nor gzipped JSON"))}) {
     for (Words const& arguments : {Words{file}, Words{"--compare", slow_, file}}) {
       auto const ended = run(arguments);

@@ -59,7 +59,8 @@ headers() { "$root/scripts/check_headers.sh" --alone; }
 tidy() { "$root/scripts/check_tidy.sh"; }
 
 clang() {
-  install_missing clang-14
+  preset=host
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" clang-14 --
   "$root/scripts/check_clang.py"
 }
 

@@ -17,7 +17,8 @@ struct ColumnBlock {
 };
 
 /// Copies matrices side by side into a packed matrix: packed[:, start of block k : start + width] =
-/// blocks[k]. Any number of blocks is allowed; many blocks take several launches.
+/// blocks[k]. Any number of blocks is allowed; many blocks take several launches. A block with null
+/// data is skipped, and its columns are not written.
 void concat_columns(HostStream stream,
                     std::span<ColumnBlock const> blocks,
                     std::int64_t rows,

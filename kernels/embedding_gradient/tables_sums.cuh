@@ -30,10 +30,10 @@ inline constexpr int kTableSumCount = 4;  ///< columns per lane
 // A sink receives each row of gradients that has been summed up. It maps the rank (number) of a sum
 // to its target, a row of its memory:
 //
-//   kTakesPairs   whether rows are read four columns at a time, as
-//   embedding_gradient/tables_pairs.cuh
-//                 does, which takes two times as many columns a lane
-//   kInFlight     positions whose gradients and targets are requested at once, without kTakesPairs
+//   kTakesPairs   whether rows are read four columns at a time. The sink then has Pair, the columns
+//                 of a target that a lane has, and forms of squares_of() and finish() that take it
+//                 (embedding_gradient/tables_pairs.cuh)
+//   kInFlight     otherwise: positions whose gradients and targets are requested at once
 //   kBlocks       blocks per multiprocessor, at least: as many as the registers allow
 //   Table         what the sink must know of a table; it may exist for another launch only
 //   Ahead         holds four columns of a target, loaded together with the gradients to add

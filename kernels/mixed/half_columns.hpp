@@ -18,7 +18,7 @@ struct HalfColumns {
 /// Copies matrices side by side into a packed matrix of half precision, as concat_columns() does
 /// with floats. Neighbouring halves are copied in pairs, in one launch for many blocks, if all
 /// widths are even and all addresses multiples of 4 bytes; otherwise each block has a launch
-/// of its own.
+/// of its own. A block with null data is skipped.
 void concat_half_columns(HostStream stream,
                          std::span<HalfColumns const> blocks,
                          std::int64_t rows,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
+#include "common/long_sum.hpp"
 #include "common/real_types.hpp"
 #include "common/vector_map.cuh"
 #include "dense/column_sums.hpp"
@@ -35,7 +36,7 @@ struct Streams {
     auto const of_row = ceil_div<std::int64_t>(columns, lanes);
     auto const beside = ceil_div<std::int64_t>(of_row, kMostThreads);
     auto const across = ceil_div(of_row, beside);
-    auto const groups = std::max<std::int64_t>(kFewThreads / across, 1);
+    auto const groups = ceil_div(kFewThreads, across);
     auto const held = static_cast<std::int64_t>(workspace_bytes / sizeof(float)) / columns;
     // The second pass reads the blocks' sums from the workspace, and must not use it itself.
     auto const wanted = std::min({ceil_div(kThreadsAtOnce, groups * across * beside),
@@ -55,14 +56,34 @@ __device__ void for_each_row(std::int64_t rows,
                              float* partials,
                              RowOf const& row_of) {
   __shared__ float shared[kMostThreads * Lanes];
+  __shared__ double totals[Lanes][kMostThreads];  // of each thread, which alone uses them
   auto const column = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * Lanes;
   float sums[Lanes] = {};
   if (column < columns) {
     auto const first = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y;
     auto const step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
+    auto const thread = threadIdx.y * blockDim.x + threadIdx.x;
+    bool has_total = false;
+    for (auto row = first; row < rows;) {
+      auto const end = min(row + kTermsOfPart * step, rows);
 #pragma unroll 2
-    for (auto row = first; row < rows; row += step) {
-      row_of(row * columns + column, sums);
+      for (; row < end; row += step) {
+        row_of(row * columns + column, sums);
+      }
+      if (row < rows || has_total) {
+#pragma unroll
+        for (int k = 0; k < Lanes; ++k) {
+          totals[k][thread] = (has_total ? totals[k][thread] : 0.0) + sums[k];
+          sums[k] = 0.0F;
+        }
+        has_total = true;
+      }
+    }
+    if (has_total) {
+#pragma unroll
+      for (int k = 0; k < Lanes; ++k) {
+        sums[k] = static_cast<float>(totals[k][thread]);
+      }
     }
   }
   if (blockDim.y > 1) {
@@ -72,11 +93,13 @@ __device__ void for_each_row(std::int64_t rows,
     }
     __syncthreads();
     if (threadIdx.y == 0) {
-      for (unsigned other = 1; other < blockDim.y; ++other) {
 #pragma unroll
-        for (int k = 0; k < Lanes; ++k) {
-          sums[k] += shared[(other * Lanes + k) * blockDim.x + threadIdx.x];
+      for (int k = 0; k < Lanes; ++k) {
+        double sum = sums[k];
+        for (unsigned other = 1; other < blockDim.y; ++other) {
+          sum += shared[(other * Lanes + k) * blockDim.x + threadIdx.x];
         }
+        sums[k] = static_cast<float>(sum);
       }
     }
   }

@@ -19,7 +19,7 @@ struct SummedSize {
   std::int64_t columns;
 };
 /// Matrices without elements, of odd and even widths, wider than a block, and so tall that their
-/// rows are summed in many chunks.
+/// rows are summed in many parts.
 constexpr SummedSize kSummedMatrices[] = {{0, 5},
                                           {3, 0},
                                           {1, 1},
@@ -151,9 +151,9 @@ TYPED_TEST(MixedKernelsTest, gradients_of_relu_are_masked_and_summed) {
   }
 }
 
-// A matrix of many rows and few columns is cut into many chunks, each with sums of its own in the
-// workspace. If there were more chunks than column_sums() adds in one pass, it would write its own
-// workspace over those sums.
+// Many blocks add the rows of a tall matrix, each with sums of its own in the workspace. If there
+// were more of them than column_sums() adds in one pass, it would write its own workspace over those
+// sums.
 TYPED_TEST(MixedKernelsTest, sums_of_tall_matrices_do_not_share_their_workspace) {
   for (int repetition = 0; repetition < 3; ++repetition) {
     this->template expect_relu_sums<bfloat16>({70'000, 128}, 0, true, false);

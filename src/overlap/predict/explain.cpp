@@ -85,9 +85,9 @@ Ns lost_beside(Report const& report, Finding const& finding) {
 
 /// Explains a window of a program. Time that cannot be gained is not lost: it counts for the next
 /// cause, or as time alone, so that the time is accounted again without each such cause.
-class Explanation {
+class Explainer {
  public:
-  Explanation(Program const& program, Collectives const& collectives, Interval window)
+  Explainer(Program const& program, Collectives const& collectives, Interval window)
       : program_(program),
         collectives_(collectives),
         host_(program),
@@ -226,7 +226,7 @@ class Explanation {
 }  // namespace
 
 Report explain(Program const& program, Collectives const& collectives, FindOptions const& options) {
-  return Explanation(program, collectives, window_of(program.recording(), options)).report(options);
+  return Explainer(program, collectives, window_of(program.recording(), options)).report(options);
 }
 
 }  // namespace msstream::overlap

@@ -152,8 +152,8 @@ TYPED_TEST(MixedKernelsTest, gradients_of_relu_are_masked_and_summed) {
 }
 
 // Many blocks add the rows of a tall matrix, each with sums of its own in the workspace. If there
-// were more of them than column_sums() adds in one pass, it would write its own workspace over those
-// sums.
+// were more of them than column_sums() adds in one pass, it would write its own workspace over
+// those sums.
 TYPED_TEST(MixedKernelsTest, sums_of_tall_matrices_do_not_share_their_workspace) {
   for (int repetition = 0; repetition < 3; ++repetition) {
     this->template expect_relu_sums<bfloat16>({70'000, 128}, 0, true, false);

@@ -111,6 +111,9 @@ void launch_long_rows(CudaStream stream, GradientPass const& pass, std::int64_t 
   if (pass.input_gradient != nullptr && pass.rows > 0) {
     input_gradient_of_long_rows_kernel<T>
         <<<grid_for(pass.rows, 1), kBlockThreads, 0, stream.handle>>>(pass);
+    if (pass.weight_sums != nullptr) {
+      check_launch("layer_norm_gradient");  // the caller checks the last launch
+    }
   }
   if (pass.weight_sums != nullptr) {
     auto const tiles = ceil_div<std::int64_t>(pass.width, kTileColumns);

@@ -168,7 +168,7 @@ inline std::vector<Case> training_cases() {
          ops::TableBags<ms::Cuda> const bags{.ids = in.ids, .batch = kBatch / 2};
          auto const gradient = in.gradient.reshaped({kBatch / 2, tables.width()});
          auto const all = std::make_shared<ops::detail::TablesGradient const>(
-             ops::detail::group_tables(tables, bags, gradient.any(), {}, here), nullptr, here);
+             ops::detail::group_tables(tables, bags, gradient.any(), {}, 0, here), nullptr, here);
          std::vector<ops::detail::TableUpdate> updates;
          for (std::int64_t t = 0; t < tables.tables(); ++t) {
            updates.push_back({ops::detail::weights_of(tables.table(t)),

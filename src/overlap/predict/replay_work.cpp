@@ -23,7 +23,7 @@ constexpr Ns kParts = 4;
 
 /// Launches of one kernel with one shape.
 using KernelKind = std::pair<NameId, Index>;
-KernelKind kind_of(Activity const& activity) {
+KernelKind kernel_kind_of(Activity const& activity) {
   return {activity.name, activity.shape};
 }
 
@@ -58,7 +58,7 @@ class TimesAlone {
     for (std::size_t place = 0; place < activities.size(); ++place) {
       auto const& activity = program.activity(activities[place]);
       if (ran_alone(place) && activity.kind == ActivityKind::kernel) {
-        auto [found, is_new] = least_.try_emplace(kind_of(activity), lengths_[place]);
+        auto [found, is_new] = least_.try_emplace(kernel_kind_of(activity), lengths_[place]);
         found->second = std::min(found->second, lengths_[place]);
       }
     }
@@ -72,7 +72,7 @@ class TimesAlone {
   }
   /// Returns the shortest time of such a kernel alone; nothing if none ran alone.
   [[nodiscard]] std::optional<Ns> least(Activity const& activity) const {
-    auto const found = least_.find(kind_of(activity));
+    auto const found = least_.find(kernel_kind_of(activity));
     return found == least_.end() ? std::nullopt : std::optional(found->second);
   }
 
@@ -186,7 +186,7 @@ void Replay::fit_to_recording() {
   std::map<KernelKind, Slower> kinds;
   std::map<KernelKind, Beside> kinds_beside;
   auto const key_of = [&](std::size_t place) {
-    return kind_of(program_.activity(activities_[place]));
+    return kernel_kind_of(program_.activity(activities_[place]));
   };
   auto const is_counted = [&](std::size_t place) {
     auto const i = activities_[place];

@@ -304,7 +304,7 @@ __device__ __forceinline__ void sum_tile(TablesLookupArgs const& args,
       int const ahead = i - first_held;
       auto const value = ahead < lanes ? held : held_next;
       auto const from = first_lane + (ahead & (lanes - 1));
-      // With a constant mask the compiler need not find out which lanes take part.
+      // With a constant mask, the code does not find out first which lanes take part.
       auto const row =
           lanes == 32 ? __shfl_sync(0xFFFFFFFFU, value, from) : __shfl_sync(group, value, from);
       is_valid[k] = row >= 0;

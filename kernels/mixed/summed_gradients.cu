@@ -23,13 +23,12 @@ constexpr int kMostThreads = 512;
 ///
 /// Each block gives a row of column sums; a second pass adds those of all blocks.
 struct Streams {
-  std::int64_t rows;
-  std::int64_t columns;
   dim3 threads;
   dim3 blocks;
+  bool has_parts;  ///< whether sums have several parts or groups, which are added in double
+  std::size_t shared_bytes;
 
-  Streams(std::int64_t all_rows, std::int64_t all_columns, int lanes, std::size_t workspace_bytes)
-      : rows(all_rows), columns(all_columns) {
+  Streams(std::int64_t rows, std::int64_t columns, int lanes, std::size_t workspace_bytes) {
     constexpr std::int64_t kThreadsAtOnce = 132 * 1024;  // of the H200, with 64 registers each
     constexpr std::int64_t kFewThreads = 256;
     constexpr std::int64_t kLeastRows = 8;  // of a thread
@@ -45,68 +44,54 @@ struct Streams {
                                   kRowsOfOnePass});
     threads = dim3(static_cast<unsigned>(across), static_cast<unsigned>(groups));
     blocks = dim3(static_cast<unsigned>(beside), grid_for(std::max<std::int64_t>(wanted, 1), 1));
+    has_parts = groups > 1 || rows > kTermsOfPart * std::int64_t{blocks.y};
+    shared_bytes = has_parts ? sizeof(double) * threads.x * threads.y * lanes : 0;
   }
 };
 
 /// Calls `row_of(element, sums)` for each row of the calling lane's columns, where `element` is the
 /// index of the first of them, and stores the block's sums in its row of `partials`.
 template <int Lanes, class RowOf>
-__device__ void for_each_row(std::int64_t rows,
-                             std::int64_t columns,
-                             float* partials,
-                             RowOf const& row_of) {
-  __shared__ float shared[kMostThreads * Lanes];
-  __shared__ double totals[Lanes][kMostThreads];  // of each thread, which alone uses them
+__device__ void for_each_row(
+    std::int64_t rows, std::int64_t columns, bool has_parts, float* partials, RowOf const& row_of) {
+  extern __shared__ double totals[];  // [groups, Lanes, lanes] if there are several parts
+  auto const total = [&](unsigned group, int k) -> double& {
+    return totals[(group * Lanes + k) * blockDim.x + threadIdx.x];
+  };
   auto const column = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * Lanes;
+  auto const last = column < columns ? rows : 0;
+  auto const step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
+  auto row = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y;
   float sums[Lanes] = {};
-  if (column < columns) {
-    auto const first = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y;
-    auto const step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
-    auto const thread = threadIdx.y * blockDim.x + threadIdx.x;
-    bool has_total = false;
-    for (auto row = first; row < rows;) {
-      auto const end = min(row + kTermsOfPart * step, rows);
-#pragma unroll 2
-      for (; row < end; row += step) {
-        row_of(row * columns + column, sums);
-      }
-      if (row < rows || has_total) {
-#pragma unroll
-        for (int k = 0; k < Lanes; ++k) {
-          totals[k][thread] = (has_total ? totals[k][thread] : 0.0) + sums[k];
-          sums[k] = 0.0F;
-        }
-        has_total = true;
-      }
-    }
-    if (has_total) {
-#pragma unroll
-      for (int k = 0; k < Lanes; ++k) {
-        sums[k] = static_cast<float>(totals[k][thread]);
-      }
-    }
-  }
-  if (blockDim.y > 1) {
+  if (has_parts) {
 #pragma unroll
     for (int k = 0; k < Lanes; ++k) {
-      shared[(threadIdx.y * Lanes + k) * blockDim.x + threadIdx.x] = sums[k];
+      total(threadIdx.y, k) = 0.0;
     }
-    __syncthreads();
-    if (threadIdx.y == 0) {
+  }
+  while (row < last) {
+    auto const end = min(row + kTermsOfPart * step, last);
+#pragma unroll 2
+    for (; row < end; row += step) {
+      row_of(row * columns + column, sums);
+    }
+    if (has_parts) {
 #pragma unroll
       for (int k = 0; k < Lanes; ++k) {
-        double sum = sums[k];
-        for (unsigned other = 1; other < blockDim.y; ++other) {
-          sum += shared[(other * Lanes + k) * blockDim.x + threadIdx.x];
-        }
-        sums[k] = static_cast<float>(sum);
+        total(threadIdx.y, k) += sums[k];
+        sums[k] = 0.0F;
       }
     }
   }
+  __syncthreads();
   if (threadIdx.y == 0 && column < columns) {
 #pragma unroll
     for (int k = 0; k < Lanes; ++k) {
-      partials[blockIdx.y * columns + column + k] = sums[k];
+      double sum = sums[k];  // 0 if there are several parts
+      for (unsigned group = 0; has_parts && group < blockDim.y; ++group) {
+        sum += total(group, k);
+      }
+      partials[blockIdx.y * columns + column + k] = static_cast<float>(sum);
     }
   }
 }
@@ -134,9 +119,9 @@ __device__ void store_at(void* array, std::int64_t element, Pack<float, Lanes> c
 
 template <class T, int Lanes>
 __global__ void __launch_bounds__(kMostThreads, 2)
-    relu_sums_kernel(ReluSumsArgs const args, float* partials) {
+    relu_sums_kernel(ReluSumsArgs const args, bool has_parts, float* partials) {
   for_each_row<Lanes>(
-      args.rows, args.columns, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
+      args.rows, args.columns, has_parts, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
         auto gradient = widened_at<T, Lanes>(args.output_gradient, element);
         if (args.output != nullptr) {
           auto const output = widened_at<T, Lanes>(args.output, element);
@@ -157,9 +142,9 @@ __global__ void __launch_bounds__(kMostThreads, 2)
 
 template <class T, int Lanes>
 __global__ void __launch_bounds__(kMostThreads, 2)
-    cross_sums_kernel(CrossSumsArgs const args, float* partials) {
+    cross_sums_kernel(CrossSumsArgs const args, bool has_parts, float* partials) {
   for_each_row<Lanes>(
-      args.rows, args.columns, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
+      args.rows, args.columns, has_parts, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
         auto const gradient = widened_at<T, Lanes>(args.output_gradient, element);
         auto of_projected = widened_at<T, Lanes>(args.first, element);
         auto of_first = widened_at<T, Lanes>(args.projected, element);
@@ -237,7 +222,8 @@ void relu_gradient_sums(CudaStream stream, ReluSumsArgs const& args) {
               [&](auto type, auto lanes, Streams const& streams, float* partials) {
                 using T = typename decltype(type)::type;
                 relu_sums_kernel<T, lanes.value>
-                    <<<streams.blocks, streams.threads, 0, stream.handle>>>(args, partials);
+                    <<<streams.blocks, streams.threads, streams.shared_bytes, stream.handle>>>(
+                        args, streams.has_parts, partials);
               });
 }
 
@@ -258,7 +244,8 @@ void cross_gradient_sums(CudaStream stream, CrossSumsArgs const& args) {
               [&](auto type, auto lanes, Streams const& streams, float* partials) {
                 using T = typename decltype(type)::type;
                 cross_sums_kernel<T, lanes.value>
-                    <<<streams.blocks, streams.threads, 0, stream.handle>>>(args, partials);
+                    <<<streams.blocks, streams.threads, streams.shared_bytes, stream.handle>>>(
+                        args, streams.has_parts, partials);
               });
 }
 

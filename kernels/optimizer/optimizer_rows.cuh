@@ -105,15 +105,12 @@ struct RowInMotion {
   /// Loads columns from element `at` of the table on, if they exist. Together with
   /// load_row_state(), does what load() does, with less arithmetic.
   __device__ void load_whole(DeviceTable<Weight> const& table, std::int64_t at, bool exists) {
-    if (!exists) {
-      return;
-    }
-    weights = streamed(table.weights + at);
+    load_four<true, true>(table.weights + at, 0, exists, weights);
     if constexpr (has_state0<Kind> && !has_row_state0<Kind>) {
-      state0 = streamed(table.state0 + at);
+      load_four<true, true>(table.state0 + at, 0, exists, state0);
     }
     if constexpr (has_state1<Kind> && !has_row_state1<Kind>) {
-      state1 = streamed(table.state1 + at);
+      load_four<true, true>(table.state1 + at, 0, exists, state1);
     }
   }
   __device__ void load_row_state(DeviceTable<Weight> const& table, std::int64_t row) {
@@ -125,15 +122,12 @@ struct RowInMotion {
   __device__ void store_whole(DeviceTable<Weight> const& table,
                               std::int64_t at,
                               bool exists) const {
-    if (!exists) {
-      return;
-    }
-    stream(table.weights + at, weights);
+    store_four<true, true>(table.weights + at, 0, exists, weights);
     if constexpr (has_state0<Kind> && !has_row_state0<Kind>) {
-      stream(table.state0 + at, state0);
+      store_four<true, true>(table.state0 + at, 0, exists, state0);
     }
     if constexpr (has_state1<Kind> && !has_row_state1<Kind>) {
-      stream(table.state1 + at, state1);
+      store_four<true, true>(table.state1 + at, 0, exists, state1);
     }
   }
   __device__ void store_row_state(DeviceTable<Weight> const& table, std::int64_t row) const {
@@ -299,8 +293,7 @@ struct RowInMotion {
       }
     };
     if (shape.lanes() == 32) {
-      // With a constant mask the compiler need not find out which lanes take part, which takes
-      // longer than the sum.
+      // With a constant mask, the code does not find out before each shuffle which lanes take part.
 #pragma unroll
       for (int distance = 16; distance > 0; distance /= 2) {
         add(0xFFFFFFFFU, distance);
@@ -311,18 +304,6 @@ struct RowInMotion {
     for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
       add(mask, distance);
     }
-  }
-
- private:
-  template <class T>
-  static __device__ Pack<T, 4> streamed(T const* from) {
-    using Four = detail::Packed<4 * static_cast<int>(sizeof(T))>;
-    return std::bit_cast<Pack<T, 4>>(__ldcs(reinterpret_cast<Four const*>(from)));
-  }
-  template <class T>
-  static __device__ void stream(T* to, Pack<T, 4> const& from) {
-    using Four = detail::Packed<4 * static_cast<int>(sizeof(T))>;
-    __stcs(reinterpret_cast<Four*>(to), std::bit_cast<Four>(from));
   }
 };
 

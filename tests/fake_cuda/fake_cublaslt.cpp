@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "fake_cublaslt.hpp"
+
 #include "fake_call.hpp"
 
 #include <cublasLt.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 /// Fake versions of the cuBLASLt functions that the library calls. Every matrix product is
 /// supported; it is counted and not computed.
@@ -34,6 +37,9 @@ cudaError_t check_handle(FakeDevice& device, cublasLtHandle_t handle) {
   }
   return cudaSuccess;
 }
+
+/// The most workspace that the thread's latest preference allows.
+thread_local std::uint64_t allowed_workspace = 0;
 
 }  // namespace
 
@@ -88,9 +94,12 @@ cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t,
 }
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                    cublasLtMatmulPreferenceAttributes_t,
-                                                    void const*,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    void const* value,
                                                     std::size_t) {
+  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+    std::memcpy(&allowed_workspace, value, sizeof allowed_workspace);
+  }
   return accept("cublasLtMatmulPreferenceSetAttribute");
 }
 
@@ -107,6 +116,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
   return blas_call("cublasLtMatmulAlgoGetHeuristic", [&](FakeDevice& device) {
     results[0] = {};
     results[0].state = CUBLAS_STATUS_SUCCESS;
+    bool const has_counter = fake_cublaslt::counts_tiles && allowed_workspace > 0;
+    results[0].workspaceSize = has_counter ? 4 : 0;
+    results[0].wavesCount = fake_cublaslt::is_slow_without_counter && !has_counter ? 2.0F : 1.0F;
     *found = 1;
     return check_handle(device, handle);
   });
@@ -126,8 +138,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle,
                               cublasLtMatrixLayout_t,
                               cublasLtMatmulAlgo_t const*,
                               void*,
-                              std::size_t,
+                              std::size_t workspace_bytes,
                               cudaStream_t stream) {
+  fake_cublaslt::workspace_of_product = workspace_bytes;
   return blas_call("cublasLtMatmul", [&](FakeDevice& device) {
     auto const code = check_handle(device, handle);
     return code == cudaSuccess ? device.enqueue(stream, [] {}) : code;

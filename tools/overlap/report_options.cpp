@@ -55,7 +55,7 @@ ReportOptions parse_report_options(cli::Arguments const& arguments) {
   options.add("--fail-on",
               chosen.fail_on,
               "end with status 3 if a finding has this cause ('any' for each but true-dependency) "
-              "and loses at least this share of the window",
+              "and its fix gains at least this share of the window, of what it lost",
               "CAUSE or CAUSE:SHARE, more apart by commas");
   options.group("Causes");
   options.add_flag("--list-causes", chosen.list_causes, "list the causes that are told apart");

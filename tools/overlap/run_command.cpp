@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <iterator>
@@ -74,8 +75,9 @@ int run_command(cli::Arguments const& arguments) {
   chosen.output = output;
   chosen.cupti = cupti;
   chosen.recorder = recorder;
-  chosen.skip_ms = static_cast<std::int64_t>(skip * 1000);
-  chosen.duration_ms = static_cast<std::int64_t>(duration * 1000);
+  // Rounded up: a duration of 0 would record all.
+  chosen.skip_ms = static_cast<std::int64_t>(std::ceil(skip * 1000));
+  chosen.duration_ms = static_cast<std::int64_t>(std::ceil(duration * 1000));
   chosen.memory_mib = static_cast<std::size_t>(memory_mib);
   chosen.preload = !no_preload;
   try {

@@ -177,8 +177,10 @@ RunFiles::Outcome RunFiles::collect(std::string const& reason_of_cut) {
     } else if (!cut.error.empty()) {
       outcome.messages.push_back(fmt::format("process {}: {}", process, cut.error));
     } else if (!cut.path.empty()) {
-      outcome.messages.push_back(
-          fmt::format("process {} was killed: its recording lacks up to the last second", process));
+      outcome.messages.push_back(fmt::format(
+          "process {} was killed: its recording lacks up to the last second, or if it used "
+          "several GPUs, what was in buffers that were not full",
+          process));
     }
   }
   for (fs::path const& file : files_in(folder_, ".error")) {

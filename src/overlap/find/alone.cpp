@@ -159,7 +159,7 @@ void AloneTime::offer_stream(Interval time, Index running, Index held) {
       hold = Hold{.cause = Cause::launch_bound};  // the latency of a launch, also while others run
     }
     bool const depends = !hold->cause;
-    offer({.time = {from, time.end},
+    offer({.time = {std::max(from, hold->from), time.end},
            .kind = depends ? TimeClass::alone : TimeClass::lost,
            .cause = hold->cause,
            .held = hold->queued == kNone ? held : hold->queued,

@@ -119,8 +119,10 @@ void Collectives::compare_equal_ones() {
   }
 }
 
-void Collectives::set_waited(Index activity, Ns waited) {
+void Collectives::set_waited(Index activity, Ns waited, Index rank) {
   waited_[activity] = waited;
+  last_.resize(waited_.size(), kNone);
+  last_[activity] = rank;
 }
 
 std::vector<std::string> align(std::span<Recording const> ranks,
@@ -134,8 +136,12 @@ std::vector<std::string> align(std::span<Recording const> ranks,
   for (auto const& [parts, is_by_order] : matches.collectives) {
     Ns latest = time_of(parts.front()).begin;
     Ns earliest_end = time_of(parts.front()).end;
+    auto last = parts.front().rank;
     for (auto const& part : parts) {
-      latest = std::max(latest, time_of(part).begin);
+      if (time_of(part).begin > latest) {
+        latest = time_of(part).begin;
+        last = part.rank;
+      }
       earliest_end = std::min(earliest_end, time_of(part).end);
     }
     by_order += is_by_order ? 1 : 0;
@@ -145,7 +151,9 @@ std::vector<std::string> align(std::span<Recording const> ranks,
     }
     for (auto const& part : parts) {
       collectives[part.rank].set_waited(
-          part.activity, std::clamp<Ns>(latest - time_of(part).begin, 0, time_of(part).length()));
+          part.activity,
+          std::clamp<Ns>(latest - time_of(part).begin, 0, time_of(part).length()),
+          static_cast<Index>(last));
     }
   }
   constexpr std::size_t kShownGroups = 2;

@@ -28,15 +28,22 @@ class Collectives {
   [[nodiscard]] bool is_many_times(Index large, Index small) const;
   /// The time from the begin of a collective that it waited for other ranks.
   [[nodiscard]] Ns waited(Index activity) const { return waited_.empty() ? 0 : waited_[activity]; }
-  /// Says until when a collective waited for other ranks, by the recordings of all of them.
-  void set_waited(Index activity, Ns waited);
+  /// The rank, as a place among the recordings, for which a collective waited: the last one to
+  /// begin it. kNone if one recording alone tells that it waited.
+  [[nodiscard]] Index waited_for(Index activity) const {
+    return last_.empty() ? kNone : last_[activity];
+  }
+  /// Says until when a collective waited for other ranks, and for which of them, by the recordings
+  /// of all of them.
+  void set_waited(Index activity, Ns waited, Index rank);
 
  private:
   void compare_equal_ones();
 
   Program const& program_;
   std::vector<bool> is_one_;
-  std::vector<Ns> waited_;  ///< empty without collectives
+  std::vector<Ns> waited_;   ///< empty without collectives
+  std::vector<Index> last_;  ///< empty without the recordings of other ranks
 };
 
 /// Finds by the recordings of several ranks how long each collective waited, for all of them, and

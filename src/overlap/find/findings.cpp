@@ -150,6 +150,11 @@ bool has_several_streams(Program const& program, Index device, Interval window) 
   return !is_one_stream(work_of_streams(program, device, window));
 }
 
+Ns longest_work(Program const& program, Index device, Interval window) {
+  auto const work = work_of_streams(program, device, window);
+  return work.empty() ? 0 : std::min(work.front(), window.length());
+}
+
 CauseSum const& sum_of(Ledger const& ledger, Cause cause) {
   return cause == Cause::true_dependency ? ledger.dependent() : ledger.of(cause);
 }
@@ -206,15 +211,16 @@ std::vector<Finding> findings_of(Program const& program,
 void sort_findings(std::vector<Finding>& findings) {
   constexpr Ns kNear = 4;  // losses that differ by at most the larger one divided by this
   auto const rank = [](Finding const& one) {
-    return one.cause == Cause::true_dependency ? 3 : gains_nothing(one) ? 2 : one.is_guess ? 1 : 0;
+    return one.cause == Cause::true_dependency ? 2 : gains_nothing(one) ? 1 : 0;
   };
+  auto const weight = [](Finding const& one) { return one.is_guess ? one.lost / 2 : one.lost; };
   std::ranges::stable_sort(findings, [&](Finding const& a, Finding const& b) {
-    return rank(a) != rank(b) ? rank(a) < rank(b) : a.lost > b.lost;
+    return rank(a) != rank(b) ? rank(a) < rank(b) : weight(a) > weight(b);
   });
   // Losses that are nearly equal say less than what the fixes bring.
   for (auto first = findings.begin(); first != findings.end();) {
     auto const last = std::find_if(first, findings.end(), [&](Finding const& one) {
-      return rank(one) != rank(*first) || kNear * (first->lost - one.lost) > first->lost;
+      return rank(one) != rank(*first) || kNear * (weight(*first) - weight(one)) > weight(*first);
     });
     std::stable_sort(first, last, [](Finding const& a, Finding const& b) {
       return best_gain(a) > best_gain(b);
@@ -259,7 +265,8 @@ std::string verdict(Program const& program,
     bool const by_copies = 2 * busy_without_copies(program, device, window) < busy;
     state = by_copies ? ", busy with copies" : ", busy";
   }
-  auto const streams = !one               ? fmt::format("{} streams", work.size())
+  auto const streams = work.empty()       ? std::string("no work that took time")
+                       : !one             ? fmt::format("{} streams", work.size())
                        : work.size() == 1 ? std::string("one stream")
                                           : fmt::format("one main stream of {}", work.size());
   auto const share =

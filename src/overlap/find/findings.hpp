@@ -38,13 +38,16 @@ struct LeastShares {
 /// Whether a finding is predicted to gain nothing.
 [[nodiscard]] bool gains_nothing(Finding const& finding);
 
-/// Orders findings: the largest loss first, of nearly equal losses the one with the largest gain;
-/// after all others those that are guesses, then those that are predicted to gain nothing, and
+/// Orders findings: the largest loss first, of which guesses count half, and of nearly equal ones
+/// the one with the largest gain; after all others those that are predicted to gain nothing, and
 /// chains of work that needs each other last.
 void sort_findings(std::vector<Finding>& findings);
 
 /// Whether more than one stream of a device has a noticeable part of its work.
 [[nodiscard]] bool has_several_streams(Program const& program, Index device, Interval window);
+
+/// Returns the time that the busiest stream of a device works.
+[[nodiscard]] Ns longest_work(Program const& program, Index device, Interval window);
 
 /// Returns the sum behind a finding.
 [[nodiscard]] CauseSum const& sum_of(Ledger const& ledger, Cause cause);

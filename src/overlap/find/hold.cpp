@@ -9,11 +9,19 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 namespace msstream::overlap {
 namespace {
+
+/// Whether two kernels are instances of one template, such as tower<float, 0> and tower<float, 1>.
+bool of_one_template(std::string_view a, std::string_view b) {
+  auto const arguments = a.find('<');
+  return arguments != std::string_view::npos && arguments > 0 &&
+         a.substr(0, arguments + 1) == b.substr(0, arguments + 1);
+}
 
 bool uses_sms(Activity const& activity) {
   return activity.kind != ActivityKind::copy;
@@ -113,6 +121,9 @@ Hold Holds::by_needed(Wait const& wait, Index held, Index running) const {
   for (int step = 0; step < kMostSteps && needed != kNone; ++step) {
     auto const declared = program_.declared(needed, held);
     if (!declared) {
+      if (needs_only_memory(wait, held, running)) {
+        return by_tail(wait, held);
+      }
       auto const first = recorded_late(wait, held);
       return first != kNone && first < running
                  ? Hold{.cause = Cause::false_dependency, .is_guess = true}
@@ -203,13 +214,39 @@ bool Holds::independent(Index before, Index after) const {
   return is_copy(first, CopyDirection::d2h) && !is_copy(second, CopyDirection::d2h);
 }
 
+/// Whether an activity waits for the tail of a stream of which it needs neither the end nor
+/// `running`: a copy beside the work of a step.
+bool Holds::needs_only_memory(Wait const& wait, Index held, Index running) const {
+  return independent(running, held) && independent(wait.target, held) && is_for_the_tail(wait);
+}
+
+/// Returns the hold of an activity that waits for the tail of a stream without need. Copies that
+/// wait could have run at any time of a long step, so that they lose the end of it.
+Hold Holds::by_tail(Wait const& wait, Index held) const {
+  Hold hold{.cause = Cause::false_dependency, .wait = wait.sync};
+  if (program_.activity(held).kind == ActivityKind::copy) {
+    hold.from = program_.activity(wait.target).time.end;
+    constexpr int kMostSteps = 64;
+    auto copy = held;
+    for (int step = 0;
+         step < kMostSteps && copy != kNone && program_.activity(copy).kind == ActivityKind::copy &&
+         (copy == held || program_.waits_of(copy).empty());
+         ++step, copy = program_.next(copy)) {
+      hold.from -= program_.activity(copy).time.length();
+    }
+  }
+  return hold;
+}
+
 Hold Holds::by_wait(Wait const& wait, Index held, Index running) const {
   if (auto const declared = program_.declared(running, held)) {
     return {.cause = *declared ? std::nullopt : std::optional(Cause::false_dependency),
             .wait = wait.sync};
   }
-  bool const is_known =
-      (independent(running, held) && is_for_the_tail(wait)) || recorded_twice(wait, running);
+  if (needs_only_memory(wait, held, running)) {
+    return by_tail(wait, held);
+  }
+  bool const is_known = recorded_twice(wait, running);
   bool const is_false =
       is_known || recorded_late(wait, held) != kNone || wait_in_turns(held, running);
   return {.cause = is_false ? std::optional(Cause::false_dependency) : std::nullopt,
@@ -238,7 +275,9 @@ bool Holds::is_turn(Index before, Index after) const {
   }
   auto const& a = program_.activity(before);
   auto const& b = program_.activity(after);
-  return a.name == b.name && a.shape == b.shape && a.stream != b.stream &&
+  auto const& names = program_.recording().names;
+  return (a.name == b.name || of_one_template(names[a.name], names[b.name])) &&
+         a.shape == b.shape && a.stream != b.stream &&
          std::ranges::any_of(program_.waits_of(after),
                              [&](Wait const& wait) { return wait.known && wait.target == before; });
 }
@@ -434,9 +473,12 @@ std::optional<Hold> Holds::by_resources(Index held,
                        : !has_types            ? Missing::stream_types
                        : a.channel == kUnknown ? Missing::channels
                                                : Missing::nothing;
-  if (missing == Missing::nothing && both_shapes && collectives_.is_one(running) &&
+  bool const may_lack_room = missing == Missing::nothing || missing == Missing::stream_types ||
+                             missing == Missing::channels;
+  if (may_lack_room && both_shapes && collectives_.is_one(running) &&
       lacks_room_for_all(device, recording.shapes[b.shape], recording.shapes[a.shape])) {
-    return Hold{.cause = Cause::collective_holds_sms};  // nothing else is left that kept it back
+    // Known if nothing else is left that kept it back.
+    return Hold{.cause = Cause::collective_holds_sms, .is_guess = missing != Missing::nothing};
   }
   return Hold{.cause = Cause::unknown, .missing = missing};
 }

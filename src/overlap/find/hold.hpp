@@ -6,6 +6,7 @@
 #include "overlap/find/ledger.hpp"
 #include "overlap/find/program.hpp"
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -22,6 +23,8 @@ struct Hold {
   Index queued = kNone;
   Missing missing = Missing::nothing;
   bool is_guess = false;  ///< whether it may need what ran: only the order of the work speaks
+  /// From when on it lost time: a copy that waits for a long step loses no more than it takes.
+  Ns from = std::numeric_limits<Ns>::min();
 };
 
 [[nodiscard]] inline bool is_copy(Activity const& activity, CopyDirection direction) {
@@ -60,6 +63,8 @@ class Holds {
  private:
   [[nodiscard]] std::optional<Hold> by_waits(Index held, Index running, Ns at) const;
   [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
+  [[nodiscard]] bool needs_only_memory(Wait const& wait, Index held, Index running) const;
+  [[nodiscard]] Hold by_tail(Wait const& wait, Index held) const;
   [[nodiscard]] Hold by_needed(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] bool are_one_exchange(Index first, Index second) const;
   [[nodiscard]] bool may_be_urgent(Index first, Index second, Index held) const;

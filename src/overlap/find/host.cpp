@@ -214,6 +214,7 @@ void Host::judge_gaps() {
     auto const usual = median(gaps);
     auto const most = usual < tolerance::kLongGap ? 3 * tolerance::kLongGap : tolerance::kLongGap;
     thread.long_gap = std::clamp(5 * usual, tolerance::kLongGap, most);
+    thread.long_operation = std::clamp(20 * usual, thread.long_gap, tolerance::kLongOperation);
   }
 }
 
@@ -335,7 +336,7 @@ bool Host::is_long_gap(Index thread, Interval gap) const {
   if (gap.length() <= own.long_gap) {
     return false;
   }
-  if (gap.length() > tolerance::kLongOperation) {
+  if (gap.length() > own.long_operation) {
     return true;
   }
   Ns covered = 0;

@@ -76,7 +76,8 @@ class Host {
     std::vector<Interval> operations;  ///< of frameworks; disjoint
     std::vector<Blocking> blocking;
     Ns long_gap = 0;
-    bool issues = false;  ///< whether it issues work to a device
+    Ns long_operation = 0;  ///< likewise of gaps that an operation of a framework covers
+    bool issues = false;    ///< whether it issues work to a device
   };
 
   void judge_calls();

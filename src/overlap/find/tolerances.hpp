@@ -19,7 +19,8 @@ inline constexpr Ns kLaunchLatency = 30'000;
 inline constexpr Ns kIssue = 5'000;
 /// A host that makes no call for longer does something else than launching.
 inline constexpr Ns kLongGap = 100'000;
-/// Likewise, while an operation of a framework is in progress, which includes its dispatch.
+/// Likewise, while an operation of a framework is in progress, which includes its dispatch: at
+/// most, since a thread that usually needs far less does something else.
 inline constexpr Ns kLongOperation = 500'000;
 /// An allocation from a pool that takes longer needed memory of the driver.
 inline constexpr Ns kPoolGrows = 30'000;

@@ -149,6 +149,17 @@ bool is_usual_launch(Program const& program, Cause cause, Index call) {
   return cause == Cause::launch_bound && program.call(call).kind != CallKind::other;
 }
 
+/// Whether copies waited, or were waited for, in most of the largest occurrences of a cause.
+bool is_of_copies(Program const& program, CauseSum const& sum) {
+  auto const is_copy = [&](Index i) {
+    return i != kNone && program.activity(i).kind == ActivityKind::copy;
+  };
+  auto const count = std::ranges::count_if(sum.largest, [&](Charge const& charge) {
+    return is_copy(charge.held) || is_copy(charge.holder);
+  });
+  return 2 * static_cast<std::size_t>(count) > sum.largest.size();
+}
+
 std::string sm_text(Program const& program, Index running, Index held) {
   auto const& recording = program.recording();
   if (running == kNone || program.activity(running).shape == kNone) {
@@ -259,6 +270,9 @@ std::string range_text(Cause cause) {
              "all small copies pass.";
     case Cause::collective_order:
       return "Nothing is gained if what waits needs both collectives, or if they share a link.";
+    case Cause::collective_holds_sms:
+      return "Nothing is gained if something else held the kernel, which the recording does not "
+             "tell.";
     case Cause::true_dependency:
       return "Without the waits between the streams, if the program needs none of them.";
     default:
@@ -320,7 +334,10 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
                                       "which what waits may not need"
                                     : "A collective queued behind another one of its communicator");
     case Cause::collective_holds_sms:
-      return between("A collective's blocks left too few multiprocessors free");
+      return between(sum.is_guess()
+                         ? "A collective's blocks left too few multiprocessors free, unless a wait "
+                           "or a hardware queue held the kernel, which the recording does not tell"
+                         : "A collective's blocks left too few multiprocessors free");
     case Cause::copy_engine:
       return between("A copy queued behind another one of its direction");
     case Cause::hardware_queue:
@@ -333,6 +350,9 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
       return between(sum.is_guess()
                          ? "A stream waited for work that it may not need, which only you "
                            "can tell"
+                     : is_of_copies(program, sum)
+                         ? "A stream waited for work of which it needs at most the memory, which a "
+                           "second buffer frees"
                          : "A stream waited for work that it does not need");
     case Cause::one_stream_two_roles:
       return between("Work that does not need each other shared a stream");

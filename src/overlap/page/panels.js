@@ -73,7 +73,7 @@ function describeFindings(report) {
   const window = report.end - report.begin;
   const count = report.findings.length;
   section.append(make("h2", {}, count === 0 ? "No findings"
-    : counted(count, "finding", "findings, the largest loss first")));
+    : counted(count, "finding", "findings") + report.order_title));
   if (report.order) section.append(make("p", {class: "faint"}, report.order));
   if (report.together) section.append(gain("Gain of all these fixes, predicted: ", report.together));
   report.findings.forEach((finding, number) => {

@@ -53,6 +53,34 @@ Interval window_of(Recording const& recording, FindOptions const& options) {
   return window;
 }
 
+/// Returns the time of which a recording tells anything.
+Interval recorded(Recording const& recording) {
+  auto whole = recording.extent().value_or(Interval{});
+  auto const add = [&whole](auto const& elements) {
+    for (auto const& element : elements) {
+      whole.begin = std::min(whole.begin, element.time.begin);
+      whole.end = std::max(whole.end, element.time.end);
+    }
+  };
+  add(recording.calls);
+  add(recording.overheads);
+  add(recording.ranges);
+  return whole;
+}
+
+/// Cuts a window where the recording ends, of which a note tells.
+Interval cut(Interval window, Recording const& recording, std::vector<std::string>& notes) {
+  auto const whole = recorded(recording);
+  Interval const known{std::max(window.begin, whole.begin), std::min(window.end, whole.end)};
+  if (known != window) {
+    notes.push_back(
+        fmt::format("The window asked for, {}, is longer than the recording: explained is {}.",
+                    interval_text(window),
+                    interval_text(known)));
+  }
+  return known;
+}
+
 /// From which error on a replay without a fix has a note.
 constexpr double kNotedError = 0.1;
 
@@ -93,7 +121,8 @@ class Explainer {
         host_(program),
         shared_(program, host_),
         harmless_(program.recording().devices.size(), CauseSet{}) {
-    report_.window = window;
+    report_.window = cut(window, program.recording(), report_.notes);
+    note_bounded_unknown();
   }
 
   [[nodiscard]] Report report(FindOptions const& options) && {
@@ -122,6 +151,18 @@ class Explainer {
     Cause cause = Cause::unknown;
     std::string text;
   };
+
+  /// Time that a recording does not explain is harmless on a device on which one stream works
+  /// nearly all the time: whatever it is, little can be gained.
+  void note_bounded_unknown() {
+    constexpr Ns kLeastIdle = 10;  // of the window, divided by this
+    auto const window = report_.window;
+    for (Index device = 0; device < program_.recording().devices.size(); ++device) {
+      auto const idle = window.length() - longest_work(program_, device, window);
+      harmless_[device][static_cast<std::size_t>(Cause::unknown)] =
+          idle < window.length() / kLeastIdle && has_several_streams(program_, device, window);
+    }
+  }
 
   /// Accounts the time of each device that has work, without the causes that are known to be
   /// harmless, and finds what was lost.
@@ -205,10 +246,8 @@ class Explainer {
       if (report_.devices.size() == 1) {
         report_.verdict = words;
       } else {
-        report_.verdict += fmt::format("{}device {}: {}",
-                                       i == 0 ? "" : "; ",
-                                       program_.recording().devices[device].number,
-                                       words);
+        report_.verdict += fmt::format(
+            "{}GPU {}: {}", i == 0 ? "" : "; ", program_.recording().devices[device].number, words);
       }
     }
   }

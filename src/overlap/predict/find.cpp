@@ -4,6 +4,7 @@
 #include "overlap/find/collectives.hpp"
 #include "overlap/find/program.hpp"
 #include "overlap/predict/explain.hpp"
+#include "overlap/predict/late_ranks.hpp"
 #include "overlap/predict/lone_rank.hpp"
 #include "overlap/predict/turns.hpp"
 
@@ -44,6 +45,7 @@ std::vector<Report> find(std::span<Recording const> ranks, FindOptions const& op
     reports.push_back(explain(programs[rank], collectives[rank], of_rank));
     std::ranges::copy(doubts, std::back_inserter(reports.back().notes));
   }
+  name_late_ranks(reports, ranks, collectives);
   return reports;
 }
 

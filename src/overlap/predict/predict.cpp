@@ -136,7 +136,8 @@ std::vector<Gain> predict(Report& report,
     } else if (finding.cause == Cause::false_dependency && !program.recording().has_dependencies) {
       prediction.range = {
           std::min(prediction.after, after_with_room(*fix)), window, range_text(finding.cause)};
-    } else if (finding.cause == Cause::collective_order) {
+    } else if (finding.cause == Cause::collective_order ||
+               (finding.cause == Cause::collective_holds_sms && finding.is_guess)) {
       prediction.range = {prediction.after, window, range_text(finding.cause)};
     } else if (finding.cause == Cause::copy_engine) {
       auto pieces = *fix;

@@ -9,12 +9,17 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <stdexcept>
+#include <system_error>
 #include <tuple>
 
 namespace msstream::overlap {
 namespace {
+
+/// The newest version 3.x of the schema whose tables were compared with what is read here.
+constexpr int kNewestSchema = 25;
 
 int int_of(std::optional<std::int64_t> value) {
   return value && *value >= 0 && *value <= std::numeric_limits<int>::max()
@@ -99,13 +104,26 @@ void NsightReader::check_columns() const {
   }
 }
 
-/// Returns which schema the export has, if it is not the one that is known.
+/// Returns which schema the export has, for messages about what it lacks.
 std::string NsightReader::schema_text() const {
   if (schema_.empty()) {
     return "the export names no version of its schema (EXPORT_SCHEMA_VERSION)";
   }
-  return fmt::format("the export has version {} of the schema; this program reads version 3",
-                     schema_);
+  return fmt::format("the export has version {} of the schema; this program knows 3.0 to 3.{}",
+                     schema_,
+                     kNewestSchema);
+}
+
+bool NsightReader::knows_schema() const {
+  if (schema_ == "3") {
+    return true;
+  }
+  int minor = 0;
+  auto const* const end = schema_.data() + schema_.size();
+  auto const read = schema_.starts_with("3.")
+                        ? std::from_chars(schema_.data() + 2, end, minor)
+                        : std::from_chars_result{schema_.data(), std::errc::invalid_argument};
+  return read.ec == std::errc() && (read.ptr == end || *read.ptr == '.') && minor <= kNewestSchema;
 }
 
 void NsightReader::read_ranges() {
@@ -336,7 +354,12 @@ void NsightReader::note_missing(std::vector<std::string>& notes) const {
       {"CUPTI_ACTIVITY_KIND_MEMCPY", "correlationId", "which call issued which copy"},
       {"CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind", "the directions of copies"},
       {"CUPTI_ACTIVITY_KIND_MEMCPY", "bytes", "the bytes of copies"},
-      {"CUPTI_ACTIVITY_KIND_MEMCPY", "srcKind", "the kinds of memory of copies"},
+      {"CUPTI_ACTIVITY_KIND_MEMCPY",
+       "srcKind",
+       "whether copies read pageable memory, so that pageable-copy is not found"},
+      {"CUPTI_ACTIVITY_KIND_MEMCPY",
+       "dstKind",
+       "whether copies write pageable memory, so that pageable-copy is not found"},
       {"CUPTI_ACTIVITY_KIND_RUNTIME", "start", "the times of calls"},
       {"CUPTI_ACTIVITY_KIND_RUNTIME", "end", "the times of calls"},
       {"CUPTI_ACTIVITY_KIND_RUNTIME", "correlationId", "which call issued which work"},
@@ -360,7 +383,7 @@ void NsightReader::note_missing(std::vector<std::string>& notes) const {
   if (!database_.has("StringIds")) {
     missing.emplace_back("names of kernels and calls (no table StringIds)");
   }
-  if (schema_.empty() || (schema_ != "3" && !schema_.starts_with("3."))) {
+  if (!knows_schema()) {
     notes.push_back(schema_text());
   }
   if (!missing.empty()) {

@@ -51,6 +51,7 @@ class NsightReader {
   void check_kind();
   void check_columns() const;
   [[nodiscard]] std::string schema_text() const;
+  [[nodiscard]] bool knows_schema() const;
   void read_strings();
   void read_call_chains();
   /// Reads a table of work: `take` gets each row, whose columns follow those that all such tables

@@ -205,6 +205,13 @@ void RecordingBuilder::join() {
   for (std::size_t i = 0; i < recording_.activities.size(); ++i) {
     recording_.activities[i].call = call_of(issued_by_[i]);
   }
+  if (!recording_.calls.empty() &&
+      std::ranges::all_of(issued_by_, [](Correlation correlation) { return correlation <= 0; })) {
+    recording_.notes.emplace_back(
+        "no work has the correlation of a call, so that it cannot be told which call issued it, "
+        "and "
+        "causes of the host are not found");
+  }
   find_recorded_streams();
   std::vector<bool> has_sync(recording_.calls.size());
   for (std::size_t i = 0; i < recording_.syncs.size(); ++i) {

@@ -213,11 +213,16 @@ std::vector<std::string> failures_of(Explained const& explained,
                          return is_meant && share >= condition.share;
                        });
     if (fails) {
-      failures.push_back(fmt::format("{}: {} on GPU {} lost {} of the window",
+      failures.push_back(fmt::format("{}: {} on GPU {} lost {} of the window{}",
                                      printable(recording.origin),
                                      text_of(finding.cause).id,
                                      recording.devices.at(finding.device).number,
-                                     share_text(lost, window)));
+                                     share_text(finding.lost, window),
+                                     lost == finding.lost
+                                         ? std::string()
+                                         : fmt::format(", of which its fix gains at {} {}",
+                                                       finding.is_guess ? "least" : "most",
+                                                       share_text(lost, window))));
     }
   }
   return failures;

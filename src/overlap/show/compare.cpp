@@ -125,6 +125,8 @@ class ComparisonText {
     for (auto const& device : comparison.devices) {
       write(device);
     }
+    write_missing(comparison.only_before, "the second file");
+    write_missing(comparison.only_after, "the first file");
   }
   std::string take() { return lines_.take(); }
   void blank_line() { lines_.line(); }
@@ -187,6 +189,14 @@ class ComparisonText {
                                     duration_text(change.before),
                                     duration_text(change.after));
       lines_.paragraph("  finding ", text, look_of_change(change.before, change.after));
+    }
+  }
+
+  /// Writes which devices have no counterpart.
+  void write_missing(std::vector<int> const& numbers, std::string_view other) {
+    for (auto const number : numbers) {
+      lines_.line();
+      lines_.line(fmt::format("GPU {}: not compared, {} has no work of it", number, other));
     }
   }
 
@@ -268,6 +278,23 @@ void write_work(JsonWriter& json, WorkComparison const& work) {
   json.end_object();
 }
 
+/// Returns the device of a number; a null pointer if there is none.
+Summary::Device const* device_of(Summary const& side, int number) {
+  auto const found = std::ranges::find(side.devices, number, &Summary::Device::number);
+  return found == side.devices.end() ? nullptr : &*found;
+}
+
+/// Returns the devices of one side that the other one does not have.
+std::vector<int> only_in(Summary const& side, Summary const& other) {
+  std::vector<int> numbers;
+  for (auto const& device : side.devices) {
+    if (device_of(other, device.number) == nullptr) {
+      numbers.push_back(device.number);
+    }
+  }
+  return numbers;
+}
+
 }  // namespace
 
 std::vector<Comparison> compare(std::span<Summary const> before, std::span<Summary const> after) {
@@ -278,11 +305,8 @@ std::vector<Comparison> compare(std::span<Summary const> before, std::span<Summa
   std::vector<Comparison> out;
   for (std::size_t i = 0; i < before.size(); ++i) {
     auto& comparison = out.emplace_back(
-        Comparison{before[i], after[i], compare_work(before[i].work, after[i].work), {}});
-    auto const devices = std::min(before[i].devices.size(), after[i].devices.size());
-    for (std::size_t d = 0; d < devices; ++d) {
-      auto const& old = before[i].devices[d];
-      auto const& now = after[i].devices[d];
+        Comparison{before[i], after[i], compare_work(before[i].work, after[i].work), {}, {}, {}});
+    auto const add = [&](Summary::Device const& old, Summary::Device const& now) {
       comparison.devices.push_back(
           {old.number,
            now.number,
@@ -290,7 +314,18 @@ std::vector<Comparison> compare(std::span<Summary const> before, std::span<Summa
            changes_of_findings(before[i], old.number, after[i], now.number),
            old.busy,
            now.busy});
+    };
+    if (before[i].devices.size() == 1 && after[i].devices.size() == 1) {
+      add(before[i].devices.front(), after[i].devices.front());
+      continue;
     }
+    for (auto const& old : before[i].devices) {
+      if (auto const* const now = device_of(after[i], old.number)) {
+        add(old, *now);
+      }
+    }
+    comparison.only_before = only_in(before[i], after[i]);
+    comparison.only_after = only_in(after[i], before[i]);
   }
   return out;
 }
@@ -340,6 +375,15 @@ std::string json_text(std::span<Comparison const> comparisons) {
       json.end_object();
     }
     json.end_array();
+    for (auto const& [name, numbers] : {std::pair("only_before", &comparison.only_before),
+                                        std::pair("only_after", &comparison.only_after)}) {
+      json.key(name);
+      json.begin_array();
+      for (auto const number : *numbers) {
+        json.value(number);
+      }
+      json.end_array();
+    }
     json.end_object();
   }
   json.end_array();

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -120,6 +122,11 @@ std::string gain_range_text(Prediction const& prediction) {
       "between {} and {}", gain_of(before, range->most), gain_of(before, range->least));
 }
 
+std::string_view order_title(std::vector<Finding> const& findings) {
+  bool const by_loss = std::ranges::is_sorted(findings, std::ranges::greater(), &Finding::lost);
+  return findings.size() < 2 ? "" : by_loss ? ", the largest loss first" : ", the weightiest first";
+}
+
 std::string order_text(std::vector<Finding> const& findings) {
   if (findings.empty()) {
     return {};
@@ -132,6 +139,10 @@ std::string order_text(std::vector<Finding> const& findings) {
   });
   if (best != findings.begin()) {
     text += fmt::format(" Finding {} has the largest gain.", best - findings.begin() + 1);
+  }
+  if (findings.size() > 1 &&
+      std::ranges::any_of(findings, [](Finding const& finding) { return finding.is_guess; })) {
+    text += " What is a guess weighs half.";
   }
   if (findings.size() > 1 && findings.back().cause == Cause::true_dependency) {
     text += " A chain of work comes last, whatever its length.";

@@ -35,6 +35,8 @@ struct Explained {
 /// Returns the least and the largest gain, such as `between nothing and 40.0 µs`; empty without a
 /// range.
 [[nodiscard]] std::string gain_range_text(Prediction const& prediction);
+/// Returns how the findings are ordered, for their title: empty for less than two.
+[[nodiscard]] std::string_view order_title(std::vector<Finding> const& findings);
 /// Returns what the findings' losses and gains mean, how the findings are ordered, and which of
 /// several has the largest gain.
 [[nodiscard]] std::string order_text(std::vector<Finding> const& findings);

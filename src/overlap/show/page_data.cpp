@@ -364,6 +364,7 @@ class DataWriter {
   }
 
   void describe_findings() {
+    json_.member("order_title", order_title(report_.findings));
     json_.member("order", order_text(report_.findings));
     describe("together", report_.together);
     json_.key("findings");

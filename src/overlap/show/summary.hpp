@@ -76,10 +76,13 @@ struct Comparison {
   Summary after;
   WorkComparison work;
   std::vector<Device> devices;
+  std::vector<int> only_before;  ///< numbers of devices that the other report does not have
+  std::vector<int> only_after;
 };
 
-/// Compares reports: the first of `before` with the first of `after`, and so on; their devices in
-/// the order of the reports. Throws std::invalid_argument if there are not as many of both.
+/// Compares reports: the first of `before` with the first of `after`, and so on; their devices by
+/// number, unless both have one alone. Throws std::invalid_argument if there are not as many of
+/// both.
 [[nodiscard]] std::vector<Comparison> compare(std::span<Summary const> before,
                                               std::span<Summary const> after);
 

@@ -277,8 +277,7 @@ class TerminalReport {
       return;
     }
     auto const count = count_text(report_.findings.size(), "finding", "findings");
-    lines_.line(lines_.in(
-        Look::title, count + (report_.findings.size() == 1 ? "" : ", the largest loss first")));
+    lines_.line(lines_.in(Look::title, fmt::format("{}{}", count, order_title(report_.findings))));
     lines_.paragraph("", order_text(report_.findings), Look::faint);
     for (std::size_t i = 0; i < report_.findings.size(); ++i) {
       write(report_.findings[i], i + 1);

@@ -64,6 +64,31 @@ std::vector<Recording> waits_for_the_upload_first(bool fixed) {
   return one(program.run());
 }
 
+/// The upload for the next step waits for the tail of the running step, of eight kernels. Fixed: it
+/// goes to a second buffer and waits for nothing.
+std::vector<Recording> upload_behind_the_step(bool fixed) {
+  TraceBuilder program;
+  auto const compute = program.stream();
+  auto const copies = program.stream();
+  auto done = program.event();
+  for (int i = 0; i < 10; ++i) {
+    auto const uploaded = program.event();
+    auto& thread = program.thread();
+    if (i > 0 && !fixed) {
+      thread.wait(copies, done);
+    }
+    thread.copy(copies, CopyDirection::h2d, 20'000'000)
+        .record(uploaded, copies)
+        .wait(compute, uploaded);
+    for (int j = 0; j < 8; ++j) {
+      thread.launch(compute, later_kernel("layer " + std::to_string(j), 60 * us, 100));
+    }
+    done = program.event();
+    thread.record(done, compute);
+  }
+  return one(program.run());
+}
+
 /// Uploads go to the legacy stream, kernels to a blocking one. Fixed: both are non-blocking.
 std::vector<Recording> uploads_by_default(bool fixed) {
   TraceBuilder program;
@@ -321,6 +346,7 @@ std::vector<Case> later_cases() {
       {"fork_behind_the_producer", "", Cause::true_dependency, {}, fork_behind_the_producer},
       {"branches_of_many_waves", "", Cause::multiprocessors_full, {}, branches_of_many_waves},
       {"frames_in_one_stream", "", Cause::one_stream_two_roles, {}, frames_in_one_stream},
+      {"upload_behind_the_step", "", Cause::false_dependency, {}, upload_behind_the_step},
   };
 }
 

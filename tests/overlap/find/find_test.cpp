@@ -373,6 +373,8 @@ TEST(FindTest, ranks_that_begin_late_hold_up_the_others) {
   auto const* const finding = finding_of(reports.front(), Cause::peer_skew);
   ASSERT_NE(finding, nullptr);
   EXPECT_EQ(finding->lost, 3 * 500'000);
+  EXPECT_NE(finding->summary.find("for rank 1, which came last"), std::string::npos)
+      << finding->summary;
   EXPECT_EQ(finding_of(reports.back(), Cause::peer_skew), nullptr);
 }
 

@@ -189,15 +189,19 @@ TEST(ForksTest, a_pipeline_whose_result_the_host_waits_for_is_right) {
   }
 }
 
-TEST(ForksTest, guesses_come_after_what_is_known) {
-  std::vector<Finding> findings(2);
-  findings[0].cause = Cause::false_dependency;
-  findings[0].lost = 500;
-  findings[0].is_guess = true;
-  findings[1].cause = Cause::one_stream_two_roles;
-  findings[1].lost = 100;
-  sort_findings(findings);
-  EXPECT_EQ(findings.front().cause, Cause::one_stream_two_roles);
+TEST(ForksTest, guesses_weigh_half_of_what_is_known) {
+  auto const first = [](Ns guessed, Ns known) {
+    std::vector<Finding> findings(2);
+    findings[0].cause = Cause::false_dependency;
+    findings[0].lost = guessed;
+    findings[0].is_guess = true;
+    findings[1].cause = Cause::one_stream_two_roles;
+    findings[1].lost = known;
+    sort_findings(findings);
+    return findings.front().cause;
+  };
+  EXPECT_EQ(first(500, 300), Cause::one_stream_two_roles);
+  EXPECT_EQ(first(500, 20), Cause::false_dependency) << "a trifle hides no large guess";
 }
 
 /// A chain of work comes after findings that lose far less, guesses, and those that gain nothing.

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 namespace msstream::overlap::cases {
 namespace {
@@ -168,6 +169,32 @@ TEST(HostCausesTest, a_host_that_works_before_each_launch_is_busy) {
     auto const finding = first_finding(find(program.run()), Cause::host_busy);
     EXPECT_NEAR(finding.prediction->after, 50 * length, 500 * us);
     EXPECT_EQ(finding.advice.find("more load") != std::string::npos, length == 100 * us);
+  }
+}
+
+/// An operation of a framework spans the gap between two launches. Where the thread usually goes on
+/// after 2 us, 400 us are not its dispatch; where it usually takes 60 us, they may be.
+TEST(HostCausesTest, an_operation_of_a_framework_is_dispatch_only_as_far_as_usual) {
+  for (auto const& [usual, cause] :
+       {std::pair(2.0, Cause::host_busy), std::pair(60.0, Cause::launch_bound)}) {
+    HandMade program(1);
+    double at = 0;
+    for (int i = 0; i < 20; ++i) {
+      double const begin = at;
+      at += 400;
+      program.recording.ranges.push_back(
+          {.time = {static_cast<Ns>(begin * 1'000), static_cast<Ns>(at * 1'000)},
+           .name = program.recording.names.id_of("aten::add"),
+           .thread = 0,
+           .kind = RangeKind::operation});
+      for (int j = 0; j < 6; ++j) {
+        program.kernel(0, at, at + 5, at + 15);
+        at += 2 + usual;
+      }
+    }
+    auto const report = find(program.recording);
+    ASSERT_FALSE(report.findings.empty());
+    EXPECT_EQ(report.findings.front().cause, cause) << usual;
   }
 }
 

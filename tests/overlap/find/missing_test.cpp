@@ -108,6 +108,26 @@ TEST(MissingTest, unrecorded_waits_between_copies_and_kernels_are_needed) {
   }
 }
 
+/// What a recording does not explain is nothing to look for where one stream works all the time:
+/// that it overlaps more would gain nothing.
+TEST(MissingTest, what_nothing_can_gain_is_not_unknown) {
+  for (Ns const own : {240, 40}) {
+    HandMade program;
+    program.recording.has_syncs = false;
+    for (int i = 0; i < 12; ++i) {
+      double const at = 250.0 * i;
+      double const begin = at + 240 - static_cast<double>(own);
+      program.kernel(0, 5.0 * i - 100, begin, at + 240);
+      program.call(CallKind::wait_event, 5.0 * i - 97, 5.0 * i - 96);
+      program.kernel(1, 5.0 * i - 95, at + 242, at + 249);
+    }
+    program.recording.sort();
+    auto const report = find(program.recording);
+    auto const is_unknown = [](Finding const& finding) { return finding.cause == Cause::unknown; };
+    EXPECT_EQ(std::ranges::any_of(report.findings, is_unknown), own == 40) << own;
+  }
+}
+
 TEST(MissingTest, one_stream_waits_for_no_other) {
   HandMade program(1);
   program.recording.has_syncs = false;

@@ -12,6 +12,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::trace_of;
 using KinetoTest = testing::ReadTest;
 
@@ -79,6 +80,19 @@ TEST_F(KinetoTest, a_driver_call_inside_a_runtime_call_is_left_out) {
   EXPECT_THAT(callers, ElementsAre("cudaLaunchKernel", "cuLaunchKernel", "cuLaunchKernel"));
   EXPECT_EQ(recording.calls.size(), 3U);
   EXPECT_EQ(recording.clock_step, 1000);
+}
+
+TEST_F(KinetoTest, work_that_no_call_can_have_issued_is_noted) {
+  auto const trace = [](char const* correlation) {
+    return trace_of(std::string(R"(
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": 1, "dur": 5,
+     "args": {"correlation": 5}},
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 9, "dur": 1, "args": {)") +
+                    correlation + "}}");
+  };
+  EXPECT_THAT(read_one(trace("")).notes, Contains(HasSubstr("has the correlation of a call")));
+  EXPECT_THAT(read_one(trace(R"("correlation": 5)")).notes,
+              Not(Contains(HasSubstr("has the correlation of a call"))));
 }
 
 TEST_F(KinetoTest, a_wait_names_the_call_and_the_stream_that_recorded_its_event) {

@@ -207,6 +207,9 @@ TEST_F(NsightTest, unknown_versions_of_the_schema_are_noted) {
     std::string note;
   };
   for (auto const& [version, note] : {Case{"3.24.14", ""},
+                                      Case{"3", ""},
+                                      Case{"3.99.0", "version 3.99.0 of the schema"},
+                                      Case{"3.x", "version 3.x of the schema"},
                                       Case{"4.0.0", "version 4.0.0 of the schema"},
                                       Case{"", "no version"}}) {
     auto const row = version.empty() ? ""

@@ -86,14 +86,17 @@ TEST(OverlapChoices, chains_of_work_fail_if_they_are_named) {
   auto const failures = [&](char const* text) {
     return failures_of(example.explained(), parse_fail_on(text));
   };
-  EXPECT_THAT(failures("true-dependency:20%"), ElementsAre(HasSubstr("lost 20% of the window")));
+  EXPECT_THAT(failures("true-dependency:20%"),
+              ElementsAre(HasSubstr("lost 30% of the window, of which its fix gains at most 20%")));
   EXPECT_EQ(failures("any").size(), 0U);
   chain.cause = Cause::copy_engine;
   EXPECT_EQ(failures("any").size(), 1U);
   chain.is_guess = true;
   EXPECT_EQ(failures("any").size(), 0U) << "only what is certain counts";
   chain.prediction->range->most = 90'000;
-  EXPECT_THAT(failures("any"), ElementsAre(HasSubstr("lost 10% of the window")));
+  EXPECT_THAT(
+      failures("any"),
+      ElementsAre(HasSubstr("lost 30% of the window, of which its fix gains at least 10%")));
   chain.prediction = Prediction{100'000, 100'000, {}};
   EXPECT_EQ(failures("any").size(), 0U);
 }
@@ -138,6 +141,26 @@ TEST(OverlapChoices, one_device_keeps_its_findings_alone) {
 TEST(OverlapChoices, waits_lead_from_the_recorded_work_to_the_waiting_one) {
   auto const recording = std::move(Example().recording);
   EXPECT_THAT(wait_arrows(recording), ElementsAre(WaitArrow{0, 1}));
+}
+
+TEST(OverlapChoices, a_comparison_pairs_devices_by_their_numbers) {
+  Example const one;
+  auto both = summary_of(one.explained());
+  ASSERT_EQ(both.devices.size(), 1U);
+  auto const number = both.devices.front().number;
+  auto second = both;
+  second.devices.front().number = number + 1;
+  both.devices.push_back(second.devices.front());
+  auto const comparison = compare({&both, 1}, {&second, 1});
+  ASSERT_EQ(comparison.front().devices.size(), 1U);
+  EXPECT_EQ(comparison.front().devices.front().before, number + 1);
+  EXPECT_THAT(comparison.front().only_before, ElementsAre(number));
+  EXPECT_THAT(comparison.front().only_after, ElementsAre());
+  EXPECT_THAT(terminal_text(comparison, {}), HasSubstr("not compared"));
+  EXPECT_THAT(json_text(comparison), HasSubstr("\"only_before\": ["));
+  // A program may have moved to another device.
+  auto const moved = compare(std::vector{summary_of(one.explained())}, {&second, 1});
+  EXPECT_EQ(moved.front().devices.size(), 1U);
 }
 
 TEST(OverlapChoices, a_comparison_says_what_changed) {

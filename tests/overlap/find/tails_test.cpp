@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests what work loses that waits for the tail of another stream, of which it needs at most the
+// memory, and what a window beyond the recording is.
+#include "overlap/find/find.hpp"
+#include "overlap/find/hand_made.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+namespace msstream::overlap {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+/// Steps of `kernels` kernels that take 800 us together, and an upload of `upload` us that waits
+/// for the tail of the step, as the next step does for the upload.
+Recording uploads_behind_steps(int kernels, double upload) {
+  HandMade program;
+  double at = 0;
+  for (int step = 0; step < 10; ++step) {
+    double issued = 10.0 * step - 300;
+    for (int i = 0; i < kernels; ++i) {
+      double const length = 800.0 / kernels;
+      program.kernel(0, issued, at, at + length - 1);
+      at += length;
+      issued += 0.1;
+    }
+    program.wait(1, 0, issued + 2.2, issued + 2.8);
+    program.copy(1, CopyDirection::h2d, issued + 3.4, at + 2, at + 2 + upload);
+    program.wait(0, 1, issued + 5.5, issued + 6.1);
+    at += upload + 4;
+  }
+  program.recording.sort();
+  return std::move(program.recording);
+}
+
+/// However many kernels a step has, all of it is in the way of an upload that is as long.
+TEST(TailsTest, all_of_a_step_is_in_the_way_of_an_upload) {
+  for (int const kernels : {1, 2, 8}) {
+    auto const report = find(uploads_behind_steps(kernels, 700));
+    ASSERT_FALSE(report.findings.empty()) << kernels;
+    auto const& finding = report.findings.front();
+    EXPECT_EQ(finding.cause, Cause::false_dependency) << kernels;
+    EXPECT_NEAR(static_cast<double>(finding.lost), 10 * 700e3, 0.02 * 10 * 700e3) << kernels;
+    EXPECT_THAT(finding.summary, HasSubstr("a second buffer frees")) << kernels;
+  }
+}
+
+/// An upload that could run at any time of a long step loses no more than it takes, which is also
+/// what its fix gains.
+TEST(TailsTest, a_short_upload_loses_its_own_time) {
+  auto const report = find(uploads_behind_steps(8, 100));
+  ASSERT_FALSE(report.findings.empty());
+  auto const& finding = report.findings.front();
+  EXPECT_EQ(finding.cause, Cause::false_dependency);
+  EXPECT_NEAR(static_cast<double>(finding.lost), 10 * 100e3, 0.1 * 10 * 100e3);
+  ASSERT_TRUE(finding.prediction);
+  auto const gain = finding.prediction->before - finding.prediction->after;
+  EXPECT_NEAR(static_cast<double>(gain), static_cast<double>(finding.lost), 0.25 * 10 * 100e3);
+}
+
+/// Two streams that wait for each other after each kernel: branches if the kernels are instances of
+/// one template, and producer and consumer if they are others.
+TEST(TailsTest, instances_of_one_template_are_equal_work) {
+  for (bool const one_template : {true, false}) {
+    HandMade program;
+    auto& recording = program.recording;
+    for (int i = 0; i < 12; ++i) {
+      double const at = 404.0 * i;
+      double const issued = 12.0 * i - 400;
+      for (Index stream = 0; stream < 2; ++stream) {
+        auto const begin = at + 202 * stream;
+        auto const kernel = program.kernel(stream, issued + 6 * stream, begin, begin + 200);
+        recording.activities[kernel].name = recording.names.id_of(
+            (one_template || stream == 0 ? "void tower<float, " : "void head<float, ") +
+            std::to_string(stream) + ">(float*)");
+        program.wait(1 - stream, stream, issued + 6 * stream + 3, issued + 6 * stream + 4);
+      }
+    }
+    recording.sort();
+    auto const report = find(recording);
+    ASSERT_FALSE(report.findings.empty());
+    EXPECT_EQ(report.findings.front().cause,
+              one_template ? Cause::false_dependency : Cause::true_dependency)
+        << report.findings.front().summary << report.verdict;
+  }
+}
+
+TEST(TailsTest, a_window_beyond_the_recording_ends_where_that_ends) {
+  auto const recording = uploads_behind_steps(2, 700);
+  auto const extent = *recording.extent();
+  FindOptions options;
+  options.window = Interval{extent.begin, 1'000 * extent.end};
+  auto const report = find(recording, options);
+  EXPECT_EQ(report.window, extent);
+  EXPECT_THAT(report.notes, Contains(HasSubstr("longer than the recording")));
+  options.window = Interval{extent.begin + 1'000, extent.end - 1'000};
+  auto const inside = find(recording, options);
+  EXPECT_EQ(inside.window, *options.window);
+  for (auto const& note : inside.notes) {
+    EXPECT_EQ(note.find("longer than the recording"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace msstream::overlap

@@ -78,6 +78,15 @@ std::string single_spaced(std::string help) {
   return help;
 }
 
+/// Puts a line of usage in the place of CLI11's, unless it is empty.
+std::string with_usage(std::string help, std::string_view program, std::string_view usage) {
+  auto const begin = help.find("Usage: ");
+  if (!usage.empty() && begin != std::string::npos) {
+    help.replace(begin, help.find('\n', begin) - begin, fmt::format("Usage: {} {}", program, usage));
+  }
+  return help;
+}
+
 std::size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -212,7 +221,7 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
     // CLI11 takes the arguments in reverse order.
     app.parse(std::vector<std::string>(arguments.values.rbegin(), arguments.values.rend()));
   } catch (CLI::CallForHelp const&) {
-    throw HelpRequested(single_spaced(app.help()));
+    throw HelpRequested(with_usage(single_spaced(app.help()), arguments.program, usage_));
   } catch (CLI::ArgumentMismatch const& error) {
     throw UsageError(missing_value(error.what()));
   } catch (CLI::ParseError const& error) {

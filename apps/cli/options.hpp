@@ -25,7 +25,13 @@ namespace msstream::cli {
 /// is wrong, what it accepts and what was found.
 class UsageError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  /// `program` is the program, with its command, whose help says more; empty for the program alone.
+  explicit UsageError(std::string const& message, std::string program = {})
+      : std::runtime_error(message), program_(std::move(program)) {}
+  [[nodiscard]] std::string const& program() const noexcept { return program_; }
+
+ private:
+  std::string program_;
 };
 
 /// An exception that ends the parsing when `--help` is given. Its what() is the help.
@@ -142,6 +148,8 @@ class Options {
   /// Declares environment variables that other code reads, so that parse() does not report them as
   /// unknown.
   void know_variables(std::initializer_list<std::string_view> names);
+  /// Sets what follows the program's name in the help's line of usage.
+  void describe_usage(std::string usage) { usage_ = std::move(usage); }
   /// Declares that the environment may have variables of a program that this one starts: parse()
   /// reports those only that resemble a known name.
   void allow_variables_of_others() { allows_others_ = true; }
@@ -186,6 +194,7 @@ class Options {
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<std::string> other_variables_;
   bool allows_others_ = false;
+  std::string usage_;
   struct Positional {
     std::string name;
     std::string purpose;

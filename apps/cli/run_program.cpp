@@ -21,9 +21,9 @@ int run_program(int argc,
   auto const report = [&](std::string_view message) {
     std::cerr << fmt::format("{}: error: {}\n", arguments.program, message);
   };
-  auto const report_usage = [&](std::string_view message) {
+  auto const report_usage = [&](std::string_view message, std::string_view program) {
     report(message);
-    std::cerr << fmt::format("Try '{} --help'.\n", arguments.program);
+    std::cerr << fmt::format("Try '{} --help'.\n", program);
   };
   int status = 0;
   try {
@@ -31,10 +31,10 @@ int run_program(int argc,
   } catch (HelpRequested const& help) {
     print(help.what());
   } catch (UsageError const& error) {
-    report_usage(error.what());
+    report_usage(error.what(), error.program().empty() ? arguments.program : error.program());
     status = 2;
   } catch (env::BadValue const& error) {
-    report_usage(error.what());
+    report_usage(error.what(), arguments.program);
     status = 2;
   } catch (...) {
     report(failure_text(std::current_exception()));

@@ -17,6 +17,20 @@
 
 namespace msstream::overlap {
 
+namespace {
+
+/// Returns a mistake in the arguments of the command, for a message that says how to be told more.
+cli::UsageError usage_error(std::string message, std::string const& program, bool has_separator) {
+  if (!has_separator && message.starts_with("unknown argument")) {
+    message += fmt::format("; a program with options of its own stands after --, as in: {} -- python "
+                           "-c 'print(1)'",
+                           program);
+  }
+  return cli::UsageError(message, program);
+}
+
+}  // namespace
+
 int run_command(cli::Arguments const& arguments) {
   // What follows `--` belongs to the program, however it is spelled.
   auto const& values = arguments.values;
@@ -37,7 +51,7 @@ int run_command(cli::Arguments const& arguments) {
   cli::Options options(
       "Records a CUDA program, such as a Python one, and its children. The recording is what "
       "'msstream-overlap FILE' explains; Perfetto and chrome://tracing open it, too. Ends with "
-      "the program's exit status.\n\nUsage: msstream-overlap run [OPTIONS] -- PROGRAM [ARGUMENT…]",
+      "the program's exit status.",
       {{"msstream-overlap run -- python train.py", "record all of a program"},
        {"msstream-overlap run --skip 20 --duration 5 -- ./server", "five seconds, after warm-up"},
        {"msstream-overlap run --range step -- ./train", "only while the NVTX range 'step' is open"},
@@ -62,15 +76,20 @@ int run_command(cli::Arguments const& arguments) {
   if (separator == values.end()) {
     options.add_arguments("PROGRAM", first, "the program, without options; with options, after --");
   }
+  options.describe_usage("[OPTIONS] -- PROGRAM [ARGUMENT…]");
   options.allow_variables_of_others();  // the program may be one of msstream
-  options.parse(own, std::cerr);
+  try {
+    options.parse(own, std::cerr);
+  } catch (cli::UsageError const& error) {
+    throw usage_error(error.what(), own.program, separator != values.end());
+  }
   chosen.command = std::move(first);
   if (separator != values.end()) {
     chosen.command.assign(std::next(separator), values.end());
   }
   if (chosen.command.empty()) {
-    throw cli::UsageError(
-        "run: expected a program, as in: msstream-overlap run -- python train.py");
+    throw cli::UsageError("run: expected a program, as in: msstream-overlap run -- python train.py",
+                          own.program);
   }
   chosen.output = output;
   chosen.cupti = cupti;
@@ -83,7 +102,7 @@ int run_command(cli::Arguments const& arguments) {
   try {
     return run(chosen);
   } catch (std::invalid_argument const& error) {
-    throw cli::UsageError(error.what());
+    throw cli::UsageError(error.what(), own.program);
   }
 }
 

@@ -353,6 +353,11 @@ TEST_F(OverlapTool, run_refuses_mistakes_and_passes_the_status_on) {
   expect_refusal({"run"}, "expected a program");
   expect_refusal({"run", "--skip", "-1", "--", "true"}, "--skip");
   expect_refusal({"run", "--no-such-option", "--", "true"}, "--no-such-option");
+  expect_refusal({"run", "--skip", "-1", "--", "true"}, "run --help'");
+  expect_refusal({"run", "true", "-c", "1"}, "a program with options of its own stands after --");
+  auto const help = run({"run", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("run [OPTIONS] -- PROGRAM"));
+  EXPECT_EQ(help.find("Usage:"), help.rfind("Usage:"));
 }
 
 }  // namespace

@@ -13,6 +13,11 @@ install(TARGETS msstream msstream_overlap EXPORT msstream-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
         FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+# The licences of the libraries that a package contains compiled.
+set(MSSTREAM_NOTICES "" CACHE PATH "Folder of licence notices to install into the documentation; none if empty")
+if(MSSTREAM_NOTICES)
+  install(DIRECTORY ${MSSTREAM_NOTICES}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/notices COMPONENT dev)
+endif()
 install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir} COMPONENT dev)
 
 set(msstream_nccl_folder "")

@@ -8,6 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 usage() {
   cat <<'END'
 scripts/check_toolkits.sh host            host code with the headers of CUDA 12.4, and of NCCL 2.19 and 2.28
+scripts/check_toolkits.sh newest          host code, and CUDA code of programs and tests, with the newest toolkit of PyPI
 scripts/check_toolkits.sh kernels ARCH…   all kernels with the newest nvcc of PyPI, for one GPU after the other
 
 ARCH is a compute capability without its point, such as 75, 80, 86, 89, 90, 100 or 120. Only checks that the code
@@ -55,8 +56,18 @@ unpack_newest() {
     say "PyPI cannot be asked for its newest nvcc: the one of an earlier run is used"
     return 0
   fi
-  unpack "$toolkit" "nvidia-cuda-nvcc==$version" nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl \
-    nvidia-cublas
+  local release=${version%.*}  # the parts of a toolkit have one release, and each a last number of its own
+  unpack "$toolkit" "nvidia-cuda-nvcc==$version" "nvidia-cuda-crt==$release.*" "nvidia-nvvm==$release.*" \
+    "nvidia-cuda-runtime==$release.*" "nvidia-cuda-cccl==$release.*" "nvidia-cuda-cupti==$release.*" \
+    "nvidia-nvtx==$release.*" nvidia-cublas
+}
+
+# Sets `files` to the sources of the host that CUDA's headers matter for.
+find_host_files() {
+  mapfile -t files < <({
+    git ls-files 'src/*_cuda.cpp' 'tools/*_cuda.cpp' 'examples/*_cuda.cpp'
+    git grep -lE '^ *#if.*MSSTREAM_CUDA' -- 'src/*.cpp' 'tools/*.cpp' 'apps/*.cpp' 'examples/*.cpp'
+  } | sort -u)
 }
 
 # Compiles files by a command, as many at once as there are processors, and names those that fail.
@@ -79,9 +90,30 @@ compile_one() {
   rm -f "$log"
 }
 
-common=(-std=c++20 -DMSSTREAM_CUDA=1 -DFMT_USE_CONSTEXPR=1 -Iinclude -Isrc -Ikernels -Itools)
+common=(-std=c++20 -DMSSTREAM_CUDA=1 -DFMT_USE_CONSTEXPR=1 -Iinclude -Isrc -Ikernels -Itools -Iapps)
 pip=$root/build/toolkits-pip
 cd "$root"
+
+# Sets `options` to those of g++ for host code with the headers of the toolkit: host_options MAJOR.
+host_options() {
+  local headers=() folder eigen
+  for folder in "$toolkit"/nvidia/*/include; do
+    headers+=(-isystem "$folder")
+  done
+  eigen=$(pkg-config --cflags-only-I eigen3 2>/dev/null || echo -I/usr/include/eigen3)
+  options=("${common[@]}" -Wall -Wextra -Werror -fsyntax-only "${headers[@]}" -isystem "${eigen#-I}"
+    "-DMSSTREAM_CUDA_MAJOR=\"$1\"" '-DMSSTREAM_CUDA_LIBRARIES="/usr/local/cuda/lib64"' -DMSSTREAM_HAS_PTX=1
+    '-DMSSTREAM_MPI_LIBRARY="none"')
+}
+
+# Finds the newest nvcc, and its version.
+use_newest() {
+  toolkit=$root/build/cuda-newest
+  unpack_newest
+  chmod +x "$toolkit"/nvidia/cu*/bin/* "$toolkit"/nvidia/cu*/nvvm/bin/*
+  nvcc=$(echo "$toolkit"/nvidia/cu*/bin/nvcc)
+  version=$("$nvcc" --version | sed -n 's/.*, V//p')
+}
 case ${1:-} in
   host)
     toolkit=$root/build/cuda-12.4
@@ -92,14 +124,8 @@ case ${1:-} in
     for version in "${nccl_versions[@]}"; do
       unpack "$root/build/nccl-$version" "nvidia-nccl-cu12==$version"
     done
-    headers=()
-    for folder in "$toolkit"/nvidia/*/include; do
-      headers+=(-isystem "$folder")
-    done
-    eigen=$(pkg-config --cflags-only-I eigen3 2>/dev/null || echo -I/usr/include/eigen3)
-    options=("${common[@]}" -Wall -Wextra -Werror -fsyntax-only "${headers[@]}" -isystem "${eigen#-I}"
-      '-DMSSTREAM_CUDA_MAJOR="12"' '-DMSSTREAM_CUDA_LIBRARIES="/usr/local/cuda/lib64"' -DMSSTREAM_HAS_PTX=1)
-    mapfile -t files < <(git ls-files 'src/*_cuda.cpp' 'tools/*_cuda.cpp')
+    host_options 12
+    find_host_files
     compile_each g++ "${options[@]}"
     say "${#files[@]} files compile with the headers of CUDA 12.4"
     mapfile -t files < <(git ls-files 'src/comm/nccl/*_cuda.cpp')
@@ -108,14 +134,21 @@ case ${1:-} in
       say "${#files[@]} files of collectives compile with the headers of CUDA 12.4 and NCCL $version"
     done
     ;;
+  newest)
+    use_newest
+    host_options "${version%%.*}"
+    find_host_files
+    compile_each g++ "${options[@]}"
+    host_files=${#files[@]}
+    mapfile -t files < <(git ls-files 'tests/*.cu' 'examples/*.cu' 'benchmarks/*.cu' 'interop/*.cu')
+    compile_each "$nvcc" "${common[@]}" -O1 --expt-relaxed-constexpr -arch sm_90 -c -o /dev/null --Ofast-compile=max \
+      -Itests -Ibenchmarks -I"$root/examples/teach"
+    say "$host_files files of the host and ${#files[@]} of programs and tests compile with CUDA $version"
+    ;;
   kernels)
     [ $# -ge 2 ] || die "kernels: expected compute capabilities, such as 75 90"
     shift
-    toolkit=$root/build/cuda-newest
-    unpack_newest
-    chmod +x "$toolkit"/nvidia/cu*/bin/* "$toolkit"/nvidia/cu*/nvvm/bin/*
-    nvcc=$(echo "$toolkit"/nvidia/cu*/bin/nvcc)
-    version=$("$nvcc" --version | sed -n 's/.*, V//p')
+    use_newest
     # Kernels of unique.cu would need more shared memory in a hurry than a block can have.
     mapfile -t hurried < <(git ls-files 'kernels/*.cu' 'src/*.cu' 'tools/*.cu' | grep -v '/unique\.cu$')
     mapfile -t others < <(git ls-files 'kernels/*/unique.cu')

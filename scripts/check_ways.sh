@@ -96,14 +96,15 @@ use_by_pkg_config() {
 }
 
 archive() {
-  local one=$work/release two="$work/release again" sources="$work/read only" project="$work/fetch content" hash
+  local one=$work/release two="$work/release again" clone="$work/another clone" sources="$work/read only" project="$work/fetch content" hash
   local written
-  rm -rf "$one" "$two" "$project"
+  rm -rf "$one" "$two" "$clone" "$project"
   [ ! -d "$sources" ] || chmod -R u+w "$sources"
   rm -rf "$sources"
   "$root/scripts/release.sh" "$one" >"$work/archive"
-  (umask 077 && TZ=Asia/Tokyo LC_ALL=C "$root/scripts/release.sh" "$two" >/dev/null)
-  diff -r "$one" "$two" || die "two runs of scripts/release.sh gave different bytes"
+  git clone --quiet "$root" "$clone"
+  (umask 077 && TZ=Asia/Tokyo LC_ALL=C "$clone/scripts/release.sh" "$two" >/dev/null)
+  diff -r "$one" "$two" || die "scripts/release.sh gave different bytes in two clones"
   (cd "$one" && sha256sum --quiet --check ./*.sha256)
   hash=$(cut -d ' ' -f 1 "$one/msstream-$version.tar.gz.sha256")
 
@@ -290,6 +291,7 @@ wheel() {
   quietly "$project/build/overlap"
   PKG_CONFIG_PATH=$("$environment/bin/python" -m msstream --pkgconfig-dir) \
     timed "wheel installed: quickstart by pkg-config" use_by_pkg_config "$project" g++
+  expect "the licences of what the wheel contains compiled" "$(find "$environment" -path '*/notices/*.txt' | wc -l)" = 7
   expect "the version of the project in the wheel" "$("$environment/bin/python" -m msstream --version)" = "$version"
   quietly "$environment/bin/msstream-overlap" --list-causes
   quietly "$environment/bin/msstream-memory" --help

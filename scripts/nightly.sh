@@ -14,6 +14,8 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   headers  each public header compiled alone
   tidy     clang-tidy over the library, the examples and the public headers
   clang    clang 14 compiles the library without warnings
+  compile-times  how long the examples of users take to compile, against their budgets
+  cuda-benchmarks  nvcc and g++ compile the benchmarks; left out without nvcc
   seeds    the tests that draw random numbers, three times, each time with other numbers
   asan-streams  streams, memory, collectives and captures with the address and undefined-behaviour sanitizers, on
                 Checked; only if it is named, as the next ones
@@ -39,12 +41,14 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   census   the census learnt by several ranks, with tables in parts and in half precision; left out without its file
   parquet  tests of the reader of Parquet files and of train_dlrm on them, with the Arrow of PyPI's pyarrow
   mpi      processes of mpirun, on one host and between two network namespaces, with Debian's Open MPI
-  page     the pages of msstream-overlap and of --dashboard in headless Chromium; left out without the package chromium
+  page     the pages of msstream-overlap and of --dashboard in headless Chromium; left out if chromium cannot be
+           installed
   gdb      gdb's printers on programs with and without optimisation; left out if gdb cannot be installed
   site     the documentation as a site: spelling, links, docstrings, and its pages in headless Chromium; left out without
            a network
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
   cuda12   the host's code with the headers of CUDA 12.4 and of NCCL, of PyPI; left out without a network
+  cuda-newest  host code, and CUDA code of programs and tests, with the newest toolkit of PyPI; left out without a network
   sm75     the kernels for GPUs of compute capability 7.5, with the newest nvcc of PyPI; so also sm80, sm86, sm89, sm90,
            sm100 and sm120; left out without a network
   gpu      all tests of both runtimes, a program a room after the other, and a report of msstream-doctor; left out
@@ -62,6 +66,21 @@ clang() {
   preset=host
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" clang-14 --
   "$root/scripts/check_clang.py"
+}
+
+# One measurement is enough unless it is above a budget.
+compile-times() { "$root/scripts/compile_benchmark.py" --runs 1 || "$root/scripts/compile_benchmark.py"; }
+
+cuda-benchmarks() {
+  if ! command -v nvcc >/dev/null; then
+    say "left out: it needs nvcc"
+    return
+  fi
+  install_missing libbenchmark-dev || die "install what is missing, then run this again: $advice"
+  preset=cuda-compile
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
+    -D MSSTREAM_BUILD_BENCHMARKS=ON -B "$root/build/cuda-benchmarks"
+  quietly cmake --build "$root/build/cuda-benchmarks" --parallel "$(nproc)" --target benchmarks
 }
 
 seeds() {
@@ -272,8 +291,8 @@ or_left_out() {
 
 page() {
   local pages=$root/build/pages file
-  if ! command -v chromium >/dev/null; then
-    say "left out: it needs the Debian package chromium"
+  if ! command -v chromium >/dev/null && ! install_missing chromium; then
+    say "left out: $advice does not work"
     return
   fi
   install_missing libmicrohttpd-dev || say "left out: the page of --dashboard, unless libmicrohttpd is found; $advice"
@@ -310,6 +329,7 @@ site() {
     say "left out: the tools of docs/site/requirements.txt cannot be installed from PyPI"
     return
   fi
+  command -v chromium >/dev/null || install_missing chromium || say "left out: the pages in Chromium; $advice does not work"
   "$root/scripts/site.sh" --check
 }
 
@@ -328,6 +348,8 @@ hta() {
   "$folder/bin/python" -B "$root/tests/overlap/show/hta_figures.py" \
     --tool "$root/build/$preset/tools/overlap/msstream-overlap" "$folder/recording.json.gz" "${traces[@]}"
 }
+
+cuda-newest() { "$root/scripts/check_toolkits.sh" newest; }
 
 cuda12() { "$root/scripts/check_toolkits.sh" host; }
 
@@ -350,8 +372,8 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy clang seeds asan-streams asan-ops asan-files asan-step tsan-streams tsan-step asan tsan load consumer ways ways-wheel
-  ways-conan core fuzz sklearn python stress captures collectives census parquet mpi page gdb site hta cuda12 sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
+parts=(headers tidy clang compile-times cuda-benchmarks seeds asan-streams asan-ops asan-files asan-step tsan-streams tsan-step asan tsan load consumer ways ways-wheel
+  ways-conan core fuzz sklearn python stress captures collectives census parquet mpi page gdb site hta cuda12 cuda-newest sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in

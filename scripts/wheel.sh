@@ -48,10 +48,20 @@ if [ "$variant" = cu13 ]; then
     -e 's|^MSSTREAM_BUILD_TESTS = .*|&\nMSSTREAM_CUDA = true|' "$root/pyproject.toml" >"$source/pyproject.toml"
 fi
 
+# The wheel contains these libraries compiled, so that it has their licences, too.
+notices=$folder/notices
+rm -rf "$notices"
+mkdir -p "$notices"
+for package in libfmt-dev libeigen3-dev nlohmann-json3-dev rapidjson-dev libcli11-dev zlib1g libsqlite3-0; do
+  file=/usr/share/doc/$package/copyright
+  [ -f "$file" ] || die "the licence of $package is missing: $file; it is part of the Debian package"
+  cp "$file" "$notices/$package.txt"
+done
+
 raw=$(mktemp -d "$folder/raw-XXXXXX")
 trap 'rm -rf "$raw"' EXIT
 CMAKE_BUILD_PARALLEL_LEVEL=$(nproc) quietly "$environment/bin/python" -m build --wheel --outdir "$raw" \
-  -C "build-dir=$folder/$variant-build" -C "cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=0" "$source"
+  -C "build-dir=$folder/$variant-build" -C "cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=0" -C "cmake.define.MSSTREAM_NOTICES=$notices" "$source"
 # Names the oldest C library that the wheel needs, and adds the shared libraries that its tool needs,
 # without those of CUDA, which its users have.
 PATH=$environment/bin:$PATH quietly "$environment/bin/auditwheel" repair --wheel-dir "$raw/repaired" \

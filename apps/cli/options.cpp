@@ -82,7 +82,8 @@ std::string single_spaced(std::string help) {
 std::string with_usage(std::string help, std::string_view program, std::string_view usage) {
   auto const begin = help.find("Usage: ");
   if (!usage.empty() && begin != std::string::npos) {
-    help.replace(begin, help.find('\n', begin) - begin, fmt::format("Usage: {} {}", program, usage));
+    help.replace(
+        begin, help.find('\n', begin) - begin, fmt::format("Usage: {} {}", program, usage));
   }
   return help;
 }

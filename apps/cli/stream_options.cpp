@@ -110,7 +110,8 @@ void check(StreamOptions const& chosen) {
 void require_runtime([[maybe_unused]] StreamOptions const& chosen) {
 #if MSSTREAM_CUDA
   if (chosen.runtime == RuntimeChoice::cuda && Cuda::device_count() == 0) {
-    throw UsageError("--runtime cuda: no GPU is visible; --runtime host needs none");
+    throw UsageError(
+        fmt::format("--runtime cuda: {}; --runtime host needs none", Cuda::why_no_device()));
   }
 #endif
 }

@@ -69,6 +69,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
         name_(!options.name.empty() ? options.name
               : index < 0           ? std::string("default group")
                                     : fmt::format("group {}", index)),
+        category_(category_of(name_.c_str())),
         libraries_(libraries != nullptr
                        ? std::move(libraries)
                        : std::make_shared<GroupLibraries>(
@@ -84,16 +85,13 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
       h2d_ = make_copy_stream(StreamKind::h2d);
       d2h_ = make_copy_stream(StreamKind::d2h);
     }
-    if (options_.name.empty()) {  // the categories of NVTX are those of the indices
-      name_category(category(), name_.c_str());
-      if (nvtx_listens() && !captured()) {
-        auto& runtime = *context_->runtime;
-        auto const prefix = fmt::format("{} {} {}", runtime.traits.name, runtime.ordinal(), name_);
-        counters_ = std::make_unique<Counters const>(
-            Counters{Counter((prefix + " waits").c_str(), Counter::Unit::count),
-                     Counter((prefix + " queued launches").c_str(), Counter::Unit::count),
-                     waits_issued()});
-      }
+    if (nvtx_listens() && !captured()) {
+      auto& runtime = *context_->runtime;
+      auto const prefix = fmt::format("{} {} {}", runtime.traits.name, runtime.ordinal(), name_);
+      counters_ = std::make_unique<Counters const>(
+          Counters{Counter((prefix + " waits").c_str(), Counter::Unit::count),
+                   Counter((prefix + " queued launches").c_str(), Counter::Unit::count),
+                   waits_issued()});
     }
   }
   StreamGroup(StreamGroup const&) = delete;
@@ -222,10 +220,6 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   }
 
  private:
-  [[nodiscard]] std::uint32_t category() const noexcept {
-    return static_cast<std::uint32_t>(index_) + 1;
-  }
-
   [[nodiscard]] std::unique_ptr<Stream> make_copy_stream(StreamKind kind) const {
     return std::make_unique<Stream>(
         context_, options_.priority, identity(kind), options_.capture, options_.partition);
@@ -248,7 +242,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     // now has the next number.
     StackRange const range(
         pending.name_,
-        category(),
+        category_,
         nvtx_listens() ? target.slot().launched.load(std::memory_order_relaxed) + 1 : 0);
     if (counters_ != nullptr) [[unlikely]] {
       sample_counters();
@@ -359,6 +353,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   std::shared_ptr<StreamContext> context_;
   int index_;
   std::string name_;
+  std::uint32_t category_;  ///< of the ranges of its operations
   std::shared_ptr<GroupLibraries> libraries_;
   std::shared_ptr<LaunchPool> launcher_;
   StreamGroupOptions options_;

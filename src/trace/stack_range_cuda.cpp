@@ -111,9 +111,28 @@ void StackRange::pop() noexcept {
   nvtxDomainRangePop(nvtx_domain());
 }
 
-void name_category(std::uint32_t category, char const* name) noexcept {
-  if (nvtx_listens()) {
+std::uint32_t category_of(char const* name) noexcept {
+  constexpr std::size_t kMost = 4096;
+  if (!nvtx_listens()) {
+    return 0;
+  }
+  try {
+    // Never destroyed: other threads may make groups while the program ends.
+    static auto& mutex = *new std::mutex;
+    static auto& categories = *new std::unordered_map<std::string, std::uint32_t>;
+    std::lock_guard const guard(mutex);
+    if (auto const found = categories.find(name); found != categories.end()) {
+      return found->second;
+    }
+    if (categories.size() == kMost) {
+      return 0;
+    }
+    auto const category = static_cast<std::uint32_t>(categories.size() + 1);
+    categories.emplace(name, category);
     nvtxDomainNameCategoryA(nvtx_domain(), category, name);
+    return category;
+  } catch (...) {  // no memory: the ranges have no category
+    return 0;
   }
 }
 

@@ -24,6 +24,13 @@ cudaError_t cudaGetDeviceCount(int* count) {
   });
 }
 
+cudaError_t cudaDriverGetVersion(int* version) {
+  return call("cudaDriverGetVersion", [&](FakeDevice& device) {
+    *version = device.driver_version;
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaGetDevice(int* ordinal) {
   return call("cudaGetDevice", [&](FakeDevice&) {
     *ordinal = 0;

@@ -22,9 +22,10 @@ namespace {
 /// Returns a mistake in the arguments of the command, for a message that says how to be told more.
 cli::UsageError usage_error(std::string message, std::string const& program, bool has_separator) {
   if (!has_separator && message.starts_with("unknown argument")) {
-    message += fmt::format("; a program with options of its own stands after --, as in: {} -- python "
-                           "-c 'print(1)'",
-                           program);
+    message += fmt::format(
+        "; a program with options of its own stands after --, as in: {} -- python "
+        "-c 'print(1)'",
+        program);
   }
   return cli::UsageError(message, program);
 }

@@ -133,6 +133,8 @@ function setNote(id, number, text) {
   setText(id, number ? text : "");
 }
 
+const kNoStepYet = "A step is recorded now and then";
+
 function drawTimeline() {
   const {timeline} = state;
   const wanted = (timeline === null ? 0 : timeline.lanes.length) * kRowPixels.least + 20;
@@ -143,10 +145,11 @@ function drawTimeline() {
     `${grouped(timeline?.left_out ?? 0)} later ones are left out.`);
   state.hit = () => null;
   if (timeline === null || timeline.spans.length === 0) {
-    setText("operation", "A step is recorded now and then while this page is open: every 3 to 30 seconds, or more " +
-      "rarely if that would take more than one percent of the time.");
+    setText("operation", `${kNoStepYet} while this page is open: every 3 to 30 seconds, or more rarely if that would ` +
+      "take more than one percent of the time.");
     return;
   }
+  if (byId("operation").textContent.startsWith(kNoStepYet)) setText("operation", "");
   const style = getComputedStyle(document.documentElement);
   const edge = 150;
   const row = Math.min(kRowPixels.most, (height - 20) / timeline.lanes.length);

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 struct CUevent_st;
@@ -59,6 +60,9 @@ class Cuda {
   /// Returns the number of GPUs that the process sees. 0 without a driver, and in a child of fork()
   /// whose parent has used the driver through msstream.
   static int device_count() noexcept;
+  /// Says why device_count() is 0, such as a driver that is older than this build needs, with both
+  /// versions of CUDA; empty if there is a GPU.
+  [[nodiscard]] static std::string why_no_device();
 
   /// Uses GPU 0. Throws CudaError if there is none.
   Cuda();

@@ -16,6 +16,7 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace msstream {
@@ -92,20 +93,53 @@ int Cuda::device_count() noexcept {
   return count;
 }
 
+std::string Cuda::why_no_device() {
+  if (first_call_of_driver().is_left()) {
+    return "the driver was used before fork(), so that this child cannot use it";
+  }
+  int count = 0;
+  auto const code = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  if (code == cudaSuccess) {
+    return count > 0 ? std::string() : std::string("no GPU is visible");
+  }
+  int supported = 0;
+  if (code == cudaErrorInsufficientDriver && cudaDriverGetVersion(&supported) == cudaSuccess) {
+    constexpr int kNeeded = CUDART_VERSION / 1000;
+    return supported == 0
+               ? fmt::format("there is no driver of NVIDIA, and this build needs one for CUDA {}.0",
+                             kNeeded)
+               : fmt::format(
+                     "the driver supports CUDA {}.{}, and this build needs {}.0 or newer: "
+                     "update the driver; msstream-doctor says which it is",
+                     supported / 1000,
+                     supported % 1000 / 10,
+                     kNeeded);
+  }
+  return code == cudaErrorNoDevice ? std::string("no GPU is visible")
+                                   : fmt::format("{}, says CUDA", cudaGetErrorString(code));
+}
+
 Cuda::Cuda() : Cuda(Options()) {}
 
 Cuda::Cuda(Options options) : ordinal_(options.ordinal) {
   first_call_of_driver().require_here();
   int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaErrorInitializationError &&
-      detail::HomeProcess::is_forked()) {
+  auto const counted = cudaGetDeviceCount(&count);
+  if (counted == cudaErrorInitializationError && detail::HomeProcess::is_forked()) {
     detail::HomeProcess::throw_forked();  // other code has used the driver in the parent process
   }
+  if (counted != cudaSuccess) {
+    cudaGetLastError();
+    count = 0;
+  }
   if (ordinal_ < 0 || ordinal_ >= count) {
-    throw CudaError(
-        cudaErrorInvalidDevice,
-        fmt::format("device {} asked, {} visible; Device<Host> needs none", ordinal_, count),
-        "Cuda::Cuda");
+    throw CudaError(count == 0 && counted != cudaSuccess ? counted : cudaErrorInvalidDevice,
+                    fmt::format("device {} asked, {} visible{}; Device<Host> needs none",
+                                ordinal_,
+                                count,
+                                count == 0 ? fmt::format(" ({})", why_no_device()) : std::string()),
+                    "Cuda::Cuda");
   }
   make_current();
   check_cuda(cudaFree(nullptr), "cudaFree");  // makes the driver register its handlers for exit()

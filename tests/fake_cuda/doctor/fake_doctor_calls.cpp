@@ -80,13 +80,6 @@ cudaError_t launch_wait(cudaStream_t stream, std::uint64_t ns, std::uint64_t* be
 
 }  // namespace msstream::doctor
 
-cudaError_t cudaDriverGetVersion(int* version) {
-  return call("cudaDriverGetVersion", [&](FakeDevice& device) {
-    *version = device.driver_version;
-    return cudaSuccess;
-  });
-}
-
 cudaError_t cudaRuntimeGetVersion(int* version) {
   return call("cudaRuntimeGetVersion", [&](FakeDevice&) {
     *version = CUDART_VERSION;

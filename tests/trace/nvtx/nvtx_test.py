@@ -12,13 +12,14 @@ import tempfile
 
 EXPECTED = """\
 domain msstream
-msstream: category 3 is group 2
+msstream: category 1 is default group
+msstream: category 2 is group 2
 msstream: register user_tower/attention
 msstream: push registered user_tower/attention, category 0, payload 0
 msstream: register dense
-msstream: push registered dense, category 3, payload 41
+msstream: push registered dense, category 2, payload 41
 msstream: pop
-msstream: push registered dense, category 3, payload 42
+msstream: push registered dense, category 2, payload 42
 msstream: pop
 msstream: pop
 msstream: counter 101 is cuda 0 memory in use in B

@@ -10,18 +10,24 @@
 #include <string>
 #include <thread>
 
+using msstream::detail::category_of;
 using msstream::detail::Counter;
-using msstream::detail::name_category;
 using msstream::detail::StackRange;
 
 int main() {
   using Clock = std::chrono::steady_clock;
-  name_category(3, "group 2");
+  auto const other = category_of("default group");
+  auto const category = category_of("group 2");
+  if (category_of(std::string("group 2").c_str()) != category ||
+      category_of("default group") != other) {
+    std::puts("a name has two categories");
+    return 1;
+  }
   {
     StackRange const scope("user_tower/attention");
     for (int i = 1; i <= 2; ++i) {
       std::string const dense = "dense";  // another address each time
-      StackRange const operation(dense.c_str(), 3, 40 + static_cast<unsigned>(i));
+      StackRange const operation(dense.c_str(), category, 40 + static_cast<unsigned>(i));
     }
   }
   Counter const bytes("cuda 0 memory in use", Counter::Unit::bytes);
@@ -42,7 +48,7 @@ int main() {
   constexpr int kRanges = 100'000'000;
   auto const begin = Clock::now();
   for (int i = 0; i < kRanges; ++i) {
-    StackRange const range("dense", 3, static_cast<unsigned>(i));
+    StackRange const range("dense", category, static_cast<unsigned>(i));
     asm volatile("" : : : "memory");
   }
   auto const ns = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();

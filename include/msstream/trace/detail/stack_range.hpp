@@ -63,11 +63,14 @@ class StackRange {
 #endif
 };
 
-/// Sets the name that profilers show for a category of NVTX ranges.
+/// Returns the category of NVTX ranges to which profilers give a name, a new one for a new name.
+/// Returns 0, which is no category, if no tool listens, and beyond 4,096 names. Thread-safe.
 #if MSSTREAM_CUDA
-void name_category(std::uint32_t category, char const* name) noexcept;
+[[nodiscard]] std::uint32_t category_of(char const* name) noexcept;
 #else
-inline void name_category(std::uint32_t, char const*) noexcept {}
+[[nodiscard]] inline std::uint32_t category_of(char const*) noexcept {
+  return 0;
+}
 #endif
 
 }  // namespace msstream::detail

@@ -19,6 +19,8 @@ time is a failure. Work goes to build/ways. Packages of Debian and PyPI that are
   recipes  the recipes of vcpkg and Spack, which cannot be run without their registries: their syntax and versions; that
            of vcpkg with stand-ins for vcpkg's functions
   wheel    the wheel: twine, pip install, a project by CMake, pkg-config and scikit-build-core, the tools
+  wheel-cuda  the wheel with the CUDA runtime, its kernels compiled in a hurry: components and the quickstart, linked;
+           only if it is named, and left out without nvcc
   conan    the Conan package with its test_package, built from the sources
 END_OF_USAGE
 }
@@ -310,6 +312,33 @@ assert ctypes.CDLL(library).main() == 0"
   expect "nothing left of the wheel" -z "$(find "$environment" -name 'msstream-overlap' -o -name 'msstream.hpp')"
 }
 
+wheel-cuda() {
+  local file project environment=$work/cuda_environment
+  if ! command -v nvcc >/dev/null; then
+    say "left out: it needs nvcc"
+    return
+  fi
+  rm -rf "$root/build/wheel/cu13-build" "$root"/build/wheel/dist/msstream_cu13-* "$environment"
+  MSSTREAM_WHEEL_OPTIONS="-Ccmake.define.MSSTREAM_KERNELS_IN_A_HURRY=ON" timed "wheel with CUDA built from nothing" \
+    "$root/scripts/wheel.sh" cu13
+  file=$(ls "$root"/build/wheel/dist/msstream_cu13-"$version"-*.whl)
+  environment "$environment"
+  timed "pip install" "$environment/bin/pip" install --no-index "$file"
+  expect "the variant of the wheel" "$("$environment/bin/python" -m msstream --variant)" = cu13
+  timed "wheel with CUDA: versions and components" cmake -G Ninja -S "$root/tests/ways/components" \
+    -B "$work/cuda components" --fresh -D CMAKE_PREFIX_PATH="$("$environment/bin/python" -m msstream --prefix)" \
+    -D EXPECTED_COMPONENTS="host;overlap;cuda"
+  project=$(user_project cuda)
+  timed "wheel with CUDA: a user's project, configured" cmake -G Ninja -S "$project" -B "$project/build" \
+    -D CMAKE_BUILD_TYPE=Release -D msstream_DIR="$("$environment/bin/python" -m msstream --cmake-dir)"
+  timed "wheel with CUDA: quickstart, linked" cmake --build "$project/build"
+  if "$project/build/quickstart" 2>"$work/cuda quickstart"; then
+    say "the quickstart ran on the GPU"
+  else
+    expect "the quickstart says why it has no GPU" -n "$(grep -F "device 0 asked, 0 visible (" "$work/cuda quickstart")"
+  fi
+}
+
 conan() {
   install_missing "${example_packages[@]}" rapidjson-dev libsqlite3-dev ||
     die "install what is missing, then run this again: $advice"
@@ -339,8 +368,8 @@ chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    archive | prefix | deb | recipes | wheel | conan) chosen+=("$argument") ;;
-    *) die "no way $argument, only: ${ways[*]}" ;;
+    archive | prefix | deb | recipes | wheel | wheel-cuda | conan) chosen+=("$argument") ;;
+    *) die "no way $argument, only: ${ways[*]} wheel-cuda" ;;
   esac
 done
 [ "${#chosen[@]}" != 0 ] || chosen=("${ways[@]}")

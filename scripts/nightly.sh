@@ -30,6 +30,7 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   consumer a user's project that has the sources in a subdirectory, built and run
   ways     the release archive, a moved prefix, pkg-config and the Debian packages, with a user's project
   ways-wheel  the wheel, with a user's project; left out without a network
+  ways-wheel-cuda  the wheel with the CUDA runtime, linked into a user's program; left out without nvcc or a network
   ways-conan  the Conan package, with its test_package; left out without a network
   core     all tests of the host runtime, on one processor
   fuzz     half a minute of each fuzz target
@@ -188,6 +189,8 @@ ways_by_pypi() {
 }
 
 ways-wheel() { ways_by_pypi wheel; }
+
+ways-wheel-cuda() { ways_by_pypi wheel-cuda; }
 
 ways-conan() { ways_by_pypi conan; }
 
@@ -372,8 +375,10 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy clang compile-times cuda-benchmarks seeds asan-streams asan-ops asan-files asan-step tsan-streams tsan-step asan tsan load consumer ways ways-wheel
-  ways-conan core fuzz sklearn python stress captures collectives census parquet mpi page gdb site hta cuda12 cuda-newest sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
+parts=(headers tidy clang compile-times cuda-benchmarks seeds asan-streams asan-ops asan-files asan-step tsan-streams
+  tsan-step asan tsan load consumer ways ways-wheel ways-wheel-cuda ways-conan core fuzz sklearn python stress
+  captures collectives census parquet mpi page gdb site hta cuda12 cuda-newest sm75 sm80 sm86 sm89 sm90 sm100 sm120
+  gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in

@@ -11,7 +11,8 @@ scripts/wheel.sh [host | cu13]
 
 Builds the wheel msstream (host, the default) or msstream-cu13, puts it into build/wheel/dist, and prints its path. Tools
 of PyPI go to a virtual environment in build/wheel. The wheel runs on systems whose C library is as new as that of this
-machine. CUDAARCHS names the GPUs that msstream-cu13 is for, as for CMake; without it, sm_90.
+machine. CUDAARCHS names the GPUs that msstream-cu13 is for, as for CMake; without it, sm_90. MSSTREAM_WHEEL_OPTIONS has
+more arguments for python -m build, such as -Ccmake.define.MSSTREAM_KERNELS_IN_A_HURRY=ON for a wheel to try.
 END_OF_USAGE
 }
 variant=${1:-host}
@@ -60,8 +61,10 @@ done
 
 raw=$(mktemp -d "$folder/raw-XXXXXX")
 trap 'rm -rf "$raw"' EXIT
+read -ra more <<<"${MSSTREAM_WHEEL_OPTIONS:-}"
 CMAKE_BUILD_PARALLEL_LEVEL=$(nproc) quietly "$environment/bin/python" -m build --wheel --outdir "$raw" \
-  -C "build-dir=$folder/$variant-build" -C "cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=0" -C "cmake.define.MSSTREAM_NOTICES=$notices" "$source"
+  -C "build-dir=$folder/$variant-build" -C "cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=0" -C "cmake.define.MSSTREAM_NOTICES=$notices" "${more[@]}" \
+  "$source"
 # Names the oldest C library that the wheel needs, and adds the shared libraries that its tool needs,
 # without those of CUDA, which its users have.
 PATH=$environment/bin:$PATH quietly "$environment/bin/auditwheel" repair --wheel-dir "$raw/repaired" \

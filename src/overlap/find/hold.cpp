@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -16,11 +17,19 @@
 namespace msstream::overlap {
 namespace {
 
-/// Whether two kernels are instances of one template, such as tower<float, 0> and tower<float, 1>.
-bool of_one_template(std::string_view a, std::string_view b) {
+/// Whether two kernels are instances of one template that differ in numbers alone, such as
+/// tower<float, 0> and tower<float, 1>. Other types may be other operations.
+bool differ_in_numbers(std::string_view a, std::string_view b) {
   auto const arguments = a.find('<');
-  return arguments != std::string_view::npos && arguments > 0 &&
-         a.substr(0, arguments + 1) == b.substr(0, arguments + 1);
+  if (arguments == std::string_view::npos || a.substr(0, arguments) != b.substr(0, arguments)) {
+    return false;
+  }
+  auto const without_digits = [&](std::string_view name) {
+    std::string rest(name.substr(arguments));
+    std::erase_if(rest, [](char c) { return c >= '0' && c <= '9'; });
+    return rest;
+  };
+  return without_digits(a) == without_digits(b);
 }
 
 bool uses_sms(Activity const& activity) {
@@ -276,7 +285,7 @@ bool Holds::is_turn(Index before, Index after) const {
   auto const& a = program_.activity(before);
   auto const& b = program_.activity(after);
   auto const& names = program_.recording().names;
-  return (a.name == b.name || of_one_template(names[a.name], names[b.name])) &&
+  return (a.name == b.name || differ_in_numbers(names[a.name], names[b.name])) &&
          a.shape == b.shape && a.stream != b.stream &&
          std::ranges::any_of(program_.waits_of(after),
                              [&](Wait const& wait) { return wait.known && wait.target == before; });

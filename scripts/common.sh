@@ -92,6 +92,16 @@ make_environment() {
   quietly python3 -m venv "$1"
 }
 
+# Lets g++ use a larger heap in builds that are configured after this: it spends an eighth of its time
+# on garbage collection otherwise. It then takes up to 2 GB for one file.
+use_larger_heap() {
+  local option=--param=ggc-min-heapsize=4000000 kb
+  kb=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+  if [ -z "${CXX:-}" ] && [ "$((${kb:-0} / $(nproc)))" -gt 3000000 ] && [[ ${CXXFLAGS:-} != *"$option"* ]]; then
+    export CXXFLAGS="${CXXFLAGS:+$CXXFLAGS }$option"
+  fi
+}
+
 # Configures the build of `preset`: configure PACKAGE… -- [cmake option…]. Installs the packages
 # only if configuring fails without them, since CMake may find dependencies from other sources.
 configure() {
@@ -112,6 +122,10 @@ configure() {
   # Joining all sources of a target takes the least time in total, but would leave processors idle
   # on a machine with more than four.
   [ "$(nproc)" -gt 4 ] || batch=0
+  case $preset in
+    asan | tsan | fuzz) ;;
+    *) use_larger_heap ;;
+  esac
   command=(cmake -S "$root" --preset "$preset" -D CMAKE_UNITY_BUILD_BATCH_SIZE="$batch" "$@")
   log=$(mktemp)
   if ! "${command[@]}" >"$log" 2>&1; then

@@ -73,8 +73,8 @@ constexpr std::array<Advice, kCauses> kAdvice{{
     {Cause::peer_skew,
      "Balance the ranks: the others wait for the slowest. Look at the report of the rank that "
      "came last.",
-     "Balance the ranks' batches and tables, and look for the rank that came last: its input or "
-     "its synchronisations delay the others."},
+     "Balance the ranks' batches and tables, and look for what the rank that came last has more "
+     "of: input, synchronisations, or kernels."},
     {Cause::collective_order,
      "Issue the collective that is needed first first, make large ones smaller, or give the "
      "urgent ones a communicator of their own.",

@@ -87,13 +87,16 @@ Ns busy_without_copies(Program const& program, Index device, Interval window) {
   return sum;
 }
 
-/// Returns the sum of the lengths of each stream's activities in the window.
+/// Returns the time in which each stream works in the window.
 std::vector<Ns> work_of_streams(Program const& program, Index device, Interval window) {
   std::vector<Ns> work;
   for (auto const stream : program.streams_of(device)) {
     Ns sum = 0;
+    Ns until = window.begin;  // kernels of one stream may overlap
     for (auto const i : program.of_stream(stream)) {
-      sum += clipped(program.activity(i).time, window).length();
+      auto const time = clipped(program.activity(i).time, window);
+      sum += std::max<Ns>(time.end - std::max(time.begin, until), 0);
+      until = std::max(until, time.end);
     }
     if (sum > 0) {
       work.push_back(sum);
@@ -257,7 +260,8 @@ std::string verdict(Program const& program,
   bool const is_busy = static_cast<double>(busy) >= kBusy * static_cast<double>(window.length());
   // A chain of work on a busy device is no fault.
   auto const first = std::ranges::find_if(findings, [&](Finding const& finding) {
-    return finding.device == device && !(is_busy && finding.cause == Cause::true_dependency);
+    return finding.device == device && !gains_nothing(finding) &&
+           !(is_busy && finding.cause == Cause::true_dependency);
   });
   if (first != findings.end()) {
     state = fmt::format(", {}", text_of(first->cause).id);

@@ -17,19 +17,29 @@
 namespace msstream::overlap {
 namespace {
 
-/// Whether two kernels are instances of one template that differ in numbers alone, such as
-/// tower<float, 0> and tower<float, 1>. Other types may be other operations.
+/// Returns a name without the numbers among its template's arguments, such as tower<float, > for
+/// tower<float, 1>. Digits of a type or a tag stay: float2 and float4 may be other operations.
+std::string without_numbers(std::string_view name) {
+  std::string rest;
+  bool in_arguments = false;
+  for (auto const c : name) {
+    bool const is_digit = c >= '0' && c <= '9';
+    in_arguments = in_arguments || c == '<';
+    auto const before = rest.empty() ? ' ' : rest.back();
+    bool const begins =
+        before == '<' || before == ',' || before == ' ' || before == ')' || before == '-';
+    if (!(is_digit && in_arguments && begins)) {
+      rest += c;
+    }
+  }
+  return rest;
+}
+
+/// Whether two kernels are instances of one template that differ in numbers alone.
 bool differ_in_numbers(std::string_view a, std::string_view b) {
   auto const arguments = a.find('<');
-  if (arguments == std::string_view::npos || a.substr(0, arguments) != b.substr(0, arguments)) {
-    return false;
-  }
-  auto const without_digits = [&](std::string_view name) {
-    std::string rest(name.substr(arguments));
-    std::erase_if(rest, [](char c) { return c >= '0' && c <= '9'; });
-    return rest;
-  };
-  return without_digits(a) == without_digits(b);
+  return arguments != std::string_view::npos && a.substr(0, arguments) == b.substr(0, arguments) &&
+         without_numbers(a) == without_numbers(b);
 }
 
 bool uses_sms(Activity const& activity) {
@@ -71,6 +81,9 @@ Holds::Holds(Program const& program, Collectives const& collectives)
   std::map<std::pair<Index, Index>, Index> first_join;  // by collective and stream that waits
   for (Index i = 0; i < recording.activities.size(); ++i) {
     for (auto const& wait : program.waits_of(i)) {
+      if (wait.target != kNone && is_copy(program.activity(wait.target), CopyDirection::h2d)) {
+        used_.try_emplace(wait.target, program.called(i));
+      }
       if (wait.target != kNone && collectives.is_one(wait.target)) {
         joined_.insert(wait.target);
         auto const [before, is_first] =
@@ -226,21 +239,42 @@ bool Holds::independent(Index before, Index after) const {
 /// Whether an activity waits for the tail of a stream of which it needs neither the end nor
 /// `running`: a copy beside the work of a step.
 bool Holds::needs_only_memory(Wait const& wait, Index held, Index running) const {
-  return independent(running, held) && independent(wait.target, held) && is_for_the_tail(wait);
+  return independent(running, held) && independent(wait.target, held) && is_for_the_tail(wait) &&
+         !has_two_buffers(wait, held);
 }
 
-/// Returns the hold of an activity that waits for the tail of a stream without need. Copies that
-/// wait could have run at any time of a long step, so that they lose the end of it.
+/// Whether the upload ahead of `held` was still to be used when the wait was made, so that the two
+/// have a buffer each: the wait is for the use of the buffer before that.
+bool Holds::has_two_buffers(Wait const& wait, Index held) const {
+  auto const before = program_.previous(held);
+  auto const used = before == kNone ? used_.end() : used_.find(before);
+  return used != used_.end() && used->second > wait.called;
+}
+
+std::vector<Index> Holds::waiting_with(Wait const& wait, Index held) const {
+  constexpr std::size_t kMost = 256;
+  std::vector<Index> copies;
+  auto const end = program_.activity(wait.target).time.end;
+  auto const joins = [&](Wait const& other) {
+    return other.known && other.target != kNone && program_.activity(other.target).time.end <= end;
+  };
+  for (auto copy = held; copies.size() < kMost && copy != kNone &&
+                         program_.activity(copy).kind == ActivityKind::copy &&
+                         std::ranges::all_of(program_.waits_of(copy), joins);
+       copy = program_.next(copy)) {
+    copies.push_back(copy);
+  }
+  return copies;
+}
+
+/// Returns the hold of an activity that waits for the tail of a stream of which it needs at most
+/// the memory, which is a guess. Copies that wait could have run at any time of a long step, so
+/// that they lose the end of it.
 Hold Holds::by_tail(Wait const& wait, Index held) const {
-  Hold hold{.cause = Cause::false_dependency, .wait = wait.sync};
+  Hold hold{.cause = Cause::false_dependency, .wait = wait.sync, .is_guess = true};
   if (program_.activity(held).kind == ActivityKind::copy) {
     hold.from = program_.activity(wait.target).time.end;
-    constexpr int kMostSteps = 64;
-    auto copy = held;
-    for (int step = 0;
-         step < kMostSteps && copy != kNone && program_.activity(copy).kind == ActivityKind::copy &&
-         (copy == held || program_.waits_of(copy).empty());
-         ++step, copy = program_.next(copy)) {
+    for (auto const copy : waiting_with(wait, held)) {
       hold.from -= program_.activity(copy).time.length();
     }
   }

@@ -53,6 +53,9 @@ class Holds {
   /// Returns what an activity seems to need of what it waits for, if that is less than all; kNone
   /// if it seems to need nothing of it.
   [[nodiscard]] Index needed_of(Wait const& wait, Index held) const;
+  /// Returns the copies that wait for the tail of a stream as `held` does, which is the first of
+  /// them: those behind it in its stream, of which each may have a wait of its own.
+  [[nodiscard]] std::vector<Index> waiting_with(Wait const& wait, Index held) const;
   /// Returns the waits that a stream made again for a collective for which it had waited, with work
   /// between the two.
   [[nodiscard]] std::span<Index const> joins_again(Index collective) const;
@@ -65,6 +68,7 @@ class Holds {
   [[nodiscard]] Hold by_wait(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] bool needs_only_memory(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] Hold by_tail(Wait const& wait, Index held) const;
+  [[nodiscard]] bool has_two_buffers(Wait const& wait, Index held) const;
   [[nodiscard]] Hold by_needed(Wait const& wait, Index held, Index running) const;
   [[nodiscard]] bool are_one_exchange(Index first, Index second) const;
   [[nodiscard]] bool may_be_urgent(Index first, Index second, Index held) const;
@@ -96,6 +100,7 @@ class Holds {
   std::unordered_set<Index> joined_;
   std::unordered_map<Index, std::vector<Index>> joined_again_;   ///< by collective, the waits
   std::unordered_map<std::int64_t, std::int64_t> first_stream_;  ///< of contexts, its number
+  std::unordered_map<Index, Ns> used_;  ///< of uploads, when the first work that waits was issued
   std::vector<Index> host_waits_;  ///< waits of the host for a stream or an event, by their end
 };
 

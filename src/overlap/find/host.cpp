@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
@@ -14,6 +15,7 @@ namespace {
 
 /// The time between two launches that both wait for room in the queue.
 constexpr Ns kBetweenLaunches = 20'000;
+constexpr Ns kNever = std::numeric_limits<Ns>::min();
 
 Ns median(std::vector<Ns>& values) {
   if (values.empty()) {
@@ -205,16 +207,26 @@ void Host::add_overheads() {
 void Host::judge_gaps() {
   for (auto& thread : threads_) {
     std::vector<Ns> gaps;
+    std::vector<Ns> between_launches;
     Ns end = 0;
+    Ns issued = kNever;
     for (auto const call : thread.calls) {
       auto const& time = program_.call(call).time;
       gaps.push_back(std::max<Ns>(time.begin - end, 0));
       end = std::max(end, time.end);
+      if (!program_.issued_by(call).empty()) {
+        if (issued != kNever) {
+          between_launches.push_back(std::max<Ns>(time.begin - issued, 0));
+        }
+        issued = time.end;
+      }
     }
     auto const usual = median(gaps);
+    auto const usual_launch = median(between_launches);
     auto const most = usual < tolerance::kLongGap ? 3 * tolerance::kLongGap : tolerance::kLongGap;
     thread.long_gap = std::clamp(5 * usual, tolerance::kLongGap, most);
-    thread.long_operation = std::clamp(20 * usual, thread.long_gap, tolerance::kLongOperation);
+    thread.long_operation =
+        std::clamp(20 * usual_launch, thread.long_gap, tolerance::kLongOperation);
   }
 }
 
@@ -256,8 +268,12 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
           asks_on ? program_.call(thread.calls[place - 1]).time.begin : call.time.begin;
       return has_open_work(since) ? Cause::host_synchronization : Cause::host_busy;
     }
-    case CallKind::allocate:
     case CallKind::release:
+      if (initialises(call.time)) {
+        return Cause::lazy_loading;
+      }
+      return Cause::driver_allocation;
+    case CallKind::allocate:
       return Cause::driver_allocation;
     case CallKind::pool_memory:
       return call.time.length() > tolerance::kPoolGrows ? Cause::driver_allocation
@@ -293,6 +309,25 @@ Cause Host::judge(ThreadTime const& thread, std::size_t place) const {
       break;
   }
   return queue_is_full(index) ? Cause::queue_is_full : Cause::launch_bound;
+}
+
+/// Whether a call that frees memory was made to begin with CUDA or a library, such as cudaFree(0):
+/// it took very long, and waited for no work.
+bool Host::initialises(Interval call) const {
+  constexpr Ns kLongest = 100'000'000;  // of a call that frees memory on an idle device
+  if (call.length() < kLongest) {
+    return false;
+  }
+  auto const& activities = program_.recording().activities;
+  auto const begin_of = [](Activity const& activity) { return activity.time.begin; };
+  auto const after = std::ranges::lower_bound(activities, call.end, {}, begin_of);
+  constexpr std::ptrdiff_t kMostSteps = 256;
+  auto const first = after - std::min(kMostSteps, after - activities.begin());
+  Ns busy = 0;
+  for (auto at = first; at != after; ++at) {
+    busy += clipped(at->time, call).length();
+  }
+  return busy < call.length() / 10;
 }
 
 /// Whether a call is a synchronisation right after a copy, as PyTorch's copies to and from pageable
@@ -339,12 +374,9 @@ bool Host::is_long_gap(Index thread, Interval gap) const {
   if (gap.length() > own.long_operation) {
     return true;
   }
-  Ns covered = 0;
-  auto at = std::ranges::upper_bound(own.operations, gap.begin, {}, &Interval::end);
-  for (; at != own.operations.end() && at->begin < gap.end; ++at) {
-    covered += clipped(*at, gap).length();
-  }
-  return 2 * covered < gap.length();
+  // An operation in which the next call is made. One that ended before is work of the host itself.
+  auto const at = std::ranges::upper_bound(own.operations, gap.end, {}, &Interval::end);
+  return at == own.operations.end() || 2 * clipped(*at, gap).length() < gap.length();
 }
 
 Blocking const* Host::last_blocking(Index thread, Ns before) const {

@@ -68,6 +68,7 @@ class Host {
   }
   /// Returns whether a gap of a thread is so long that the host did something else than launching.
   [[nodiscard]] bool is_long_gap(Index thread, Interval gap) const;
+  [[nodiscard]] bool initialises(Interval call) const;
 
  private:
   struct ThreadTime {

@@ -347,13 +347,12 @@ std::string summary(Program const& program, Cause cause, CauseSum const& sum, In
     case Cause::multiprocessors_full:
       return between("A kernel filled the multiprocessors");
     case Cause::false_dependency:
-      return between(sum.is_guess()
-                         ? "A stream waited for work that it may not need, which only you "
-                           "can tell"
-                     : is_of_copies(program, sum)
-                         ? "A stream waited for work of which it needs at most the memory, which a "
-                           "second buffer frees"
-                         : "A stream waited for work that it does not need");
+      return between(
+          !sum.is_guess() ? "A stream waited for work that it does not need"
+          : is_of_copies(program, sum)
+              ? "A stream waited for work of which it needs at most the memory, which "
+                "another buffer frees, unless the program needs this order"
+              : "A stream waited for work that it may not need, which only you can tell");
     case Cause::one_stream_two_roles:
       return between("Work that does not need each other shared a stream");
     case Cause::short_kernels:

@@ -74,7 +74,7 @@ Interval cut(Interval window, Recording const& recording, std::vector<std::strin
   Interval const known{std::max(window.begin, whole.begin), std::min(window.end, whole.end)};
   if (known != window) {
     notes.push_back(
-        fmt::format("The window asked for, {}, is longer than the recording: explained is {}.",
+        fmt::format("The window asked for, {}, reaches beyond the recording: explained is {}.",
                     interval_text(window),
                     interval_text(known)));
   }

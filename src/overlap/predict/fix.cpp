@@ -226,6 +226,11 @@ std::optional<Fix> fix_of(Program const& program,
         for (auto const& wait : program.waits_of(held)) {
           if (std::ranges::binary_search(sum.waits, wait.sync)) {
             fix.waits.emplace(wait.sync, holds.needed_of(wait, held));
+            for (auto const copy : holds.waiting_with(wait, held)) {
+              for (auto const& other : program.waits_of(copy)) {
+                fix.waits.emplace(other.sync, kNone);
+              }
+            }
           }
         }
       }

@@ -18,14 +18,27 @@ std::string name_of(Recording const& rank, std::size_t place) {
   return fmt::format("rank {}", rank.rank == kUnknown ? static_cast<int>(place) : rank.rank);
 }
 
-/// Returns what a report finds first; nothing if it finds nothing but a chain of work.
-std::string first_finding(Report const& report) {
-  auto const first = std::ranges::find_if(report.findings, [](Finding const& finding) {
-    return finding.cause != Cause::true_dependency && finding.cause != Cause::peer_skew;
+Ns lost_to(Report const& report, Cause cause) {
+  Ns lost = 0;
+  for (auto const& finding : report.findings) {
+    lost += finding.cause == cause ? finding.lost : 0;
+  }
+  return lost;
+}
+
+/// Returns the first finding of the late rank that may be why it was late: it lost more to that
+/// than the rank that waited, by a quarter of what that waited. Empty if there is none.
+std::string reason_of(Report const& late, Report const& own, Ns waited) {
+  auto const first = std::ranges::find_if(late.findings, [&](Finding const& finding) {
+    return finding.cause != Cause::true_dependency && finding.cause != Cause::peer_skew &&
+           4 * (lost_to(late, finding.cause) - lost_to(own, finding.cause)) >= waited;
   });
-  return first == report.findings.end()
-             ? std::string()
-             : fmt::format(" The first finding of its own report is {}.", text_of(first->cause).id);
+  return first == late.findings.end()
+             ? std::string(
+                   " Its own report finds nothing of which it has more: its kernels may be "
+                   "more, or longer.")
+             : fmt::format(" Its own report has {}, of which it has more.",
+                           text_of(first->cause).id);
 }
 
 }  // namespace
@@ -59,7 +72,7 @@ void name_late_ranks(std::span<Report> reports,
                                      duration_text(*most),
                                      name_of(ranks[late], late),
                                      count_text(times[late], "time", "times"),
-                                     first_finding(reports[late]));
+                                     reason_of(reports[late], reports[own], *most));
     }
   }
 }

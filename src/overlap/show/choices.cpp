@@ -218,7 +218,7 @@ std::vector<std::string> failures_of(Explained const& explained,
                                      text_of(finding.cause).id,
                                      recording.devices.at(finding.device).number,
                                      share_text(finding.lost, window),
-                                     lost == finding.lost
+                                     share_text(lost, window) == share_text(finding.lost, window)
                                          ? std::string()
                                          : fmt::format(", of which its fix gains at {} {}",
                                                        finding.is_guess ? "least" : "most",

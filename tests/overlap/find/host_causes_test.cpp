@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -183,7 +184,7 @@ TEST(HostCausesTest, an_operation_of_a_framework_is_dispatch_only_as_far_as_usua
       double const begin = at;
       at += 400;
       program.recording.ranges.push_back(
-          {.time = {static_cast<Ns>(begin * 1'000), static_cast<Ns>(at * 1'000)},
+          {.time = {static_cast<Ns>(begin * 1'000), static_cast<Ns>((at + 1) * 1'000)},
            .name = program.recording.names.id_of("aten::add"),
            .thread = 0,
            .kind = RangeKind::operation});
@@ -195,6 +196,42 @@ TEST(HostCausesTest, an_operation_of_a_framework_is_dispatch_only_as_far_as_usua
     auto const report = find(program.recording);
     ASSERT_FALSE(report.findings.empty());
     EXPECT_EQ(report.findings.front().cause, cause) << usual;
+  }
+}
+
+/// An operation that ended before the next launch, such as one of the CPU, is work of the host.
+TEST(HostCausesTest, an_operation_without_a_launch_is_no_dispatch) {
+  HandMade program(1);
+  double at = 0;
+  for (int i = 0; i < 20; ++i) {
+    program.recording.ranges.push_back(
+        {.time = {static_cast<Ns>((at + 5) * 1'000), static_cast<Ns>((at + 395) * 1'000)},
+         .name = program.recording.names.id_of("aten::stack"),
+         .thread = 0,
+         .kind = RangeKind::operation});
+    at += 400;
+    for (int j = 0; j < 6; ++j) {
+      program.kernel(0, at, at + 5, at + 15);
+      at += 30;
+    }
+  }
+  auto const report = find(program.recording);
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings.front().cause, Cause::host_busy);
+}
+
+/// The first call of a library may free no memory, and take seconds.
+TEST(HostCausesTest, a_release_that_waits_for_nothing_and_takes_long_initialises) {
+  for (bool const is_busy : {false, true}) {
+    HandMade program(1);
+    program.kernel(0, 0, 5, is_busy ? 500'000 : 50);
+    program.call(CallKind::release, 100, 500'100, "cudaFree");
+    program.kernel(0, 500'110, 500'115, 600'000);
+    auto const report = find(program.recording);
+    auto const cause = is_busy ? Cause::driver_allocation : Cause::lazy_loading;
+    EXPECT_EQ(std::ranges::any_of(report.findings,
+                                  [&](Finding const& finding) { return finding.cause == cause; }),
+              !is_busy);
   }
 }
 

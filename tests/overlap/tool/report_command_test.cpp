@@ -349,15 +349,22 @@ TEST_F(OverlapTool, files_that_cannot_be_read_give_status_1) {
   }
 }
 
-TEST_F(OverlapTool, run_refuses_mistakes_and_passes_the_status_on) {
+TEST_F(OverlapTool, run_passes_the_status_and_the_settings_on) {
+  if (std::string(MSSTREAM_OVERLAP_RECORDER).empty()) {
+    GTEST_SKIP() << "this build has no recorder";
+  }
+  EXPECT_EQ(run({"run", "--", "sh", "-c", "exit 7"}).status, 7);
+  // Less than a ms would be 0, which records all.
+  EXPECT_THAT(run({"run", "--duration", "0.0009", "--", "env"}).out,
+              HasSubstr("MSSTREAM_OVERLAP_DURATION_MS=1\n"));
+}
+
+TEST_F(OverlapTool, run_refuses_mistakes) {
   expect_refusal({"run"}, "expected a program");
   expect_refusal({"run", "--skip", "-1", "--", "true"}, "--skip");
   expect_refusal({"run", "--no-such-option", "--", "true"}, "--no-such-option");
   expect_refusal({"run", "--skip", "-1", "--", "true"}, "run --help'");
   expect_refusal({"run", "true", "-c", "1"}, "a program with options of its own stands after --");
-  // Less than a ms would be 0, which records all.
-  EXPECT_THAT(run({"run", "--duration", "0.0009", "--", "env"}).out,
-              HasSubstr("MSSTREAM_OVERLAP_DURATION_MS=1\n"));
   auto const help = run({"run", "--help"}).out;
   EXPECT_THAT(help, HasSubstr("run [OPTIONS] -- PROGRAM"));
   EXPECT_EQ(help.find("Usage:"), help.rfind("Usage:"));

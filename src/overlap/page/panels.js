@@ -85,7 +85,7 @@ function describeFindings(report) {
       onclick: () => chooseFinding(number)},
       make("span", {class: "name"}, make("span", {}, `${number + 1}. ${cause.title}`),
         make("span", {class: "loss"}, share(finding.lost, window))),
-      make("span", {class: "faint"}, `${cause.id}, lost: ${duration(finding.lost)}${times}${where}`)));
+      make("span", {class: "faint"}, `${cause.id}${finding.guess ? ", a guess" : ""}, lost: ${duration(finding.lost)}${times}${where}`)));
     const body = make("div", {class: "body"});
     if (finding.prediction) body.append(gain("Gain, predicted: ", finding.prediction));
     body.append(make("p", {}, text(finding.summary)));

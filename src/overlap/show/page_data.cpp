@@ -375,6 +375,7 @@ class DataWriter {
       json_.member("device", recording_.devices.at(finding.device).number);
       json_.member("lost", finding.lost);
       json_.member("occurrences", finding.occurrences);
+      json_.member("guess", finding.is_guess);
       json_.member("intervals", finding.intervals.size());
       json_.member("summary", printable(finding.summary));
       json_.member("advice", printable(finding.advice));

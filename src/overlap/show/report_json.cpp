@@ -295,6 +295,7 @@ class ReportWriter {
     json_.member("lost_ns", finding.lost);
     json_.member("share", share_of(finding.lost, report_.window));
     json_.member("occurrences", finding.occurrences);
+    json_.member("guess", finding.is_guess);
     json_.member("summary", finding.summary);
     json_.member("advice", finding.advice);
     write("prediction", finding.prediction);

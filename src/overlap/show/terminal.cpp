@@ -289,7 +289,10 @@ class TerminalReport {
     auto const lead = fmt::format("{}. ", number);
     auto const indent = spaces(width_of(lead));
     lines_.line();
-    lines_.paragraph(lead, fmt::format("{} [{}]", text.title, text.id), Look::strong);
+    lines_.paragraph(
+        lead,
+        fmt::format("{} [{}{}]", text.title, text.id, finding.is_guess ? ", a guess" : ""),
+        Look::strong);
     auto loss = fmt::format("lost: {}, {} of the window",
                             duration_text(finding.lost),
                             share_text(finding.lost, report_.window.length()));

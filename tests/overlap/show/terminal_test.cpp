@@ -2,12 +2,15 @@
 #include "overlap/show/terminal.hpp"
 
 #include "overlap/show/example.hpp"
+#include "overlap/show/report_json.hpp"
 #include "overlap/show/text.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace msstream::overlap {
 namespace {
@@ -40,6 +43,17 @@ TEST(OverlapTerminal, findings_say_cause_loss_gain_evidence_and_advice) {
   EXPECT_THAT(text, HasSubstr("Its gain is in part that of finding 2: do not add them."));
   EXPECT_THAT(text, HasSubstr("· a note"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+}
+
+TEST(OverlapTerminal, a_guess_is_marked_and_explained) {
+  Example example;
+  auto& guess = example.report.findings.front();
+  EXPECT_THAT(terminal_text(example.explained(), {}), Not(HasSubstr("a guess")));
+  guess.is_guess = true;
+  auto const text = terminal_text(example.explained(), {});
+  EXPECT_THAT(text, HasSubstr(std::string(text_of(guess.cause).id) + ", a guess]"));
+  EXPECT_THAT(text, HasSubstr("What is a guess weighs half."));
+  EXPECT_THAT(json_text(std::vector{example.explained()}), HasSubstr("\"guess\": true"));
 }
 
 TEST(OverlapTerminal, the_order_and_the_largest_gain_are_said_in_one_place) {

@@ -19,7 +19,7 @@ namespace {
 
 /// Returns a name without the numbers among its template's arguments, such as tower<float, > for
 /// tower<float, 1>. Digits of a type or a tag stay: float2 and float4 may be other operations.
-std::string without_numbers(std::string_view name) {
+std::string without_argument_numbers(std::string_view name) {
   std::string rest;
   bool in_arguments = false;
   for (auto const c : name) {
@@ -39,7 +39,7 @@ std::string without_numbers(std::string_view name) {
 bool differ_in_numbers(std::string_view a, std::string_view b) {
   auto const arguments = a.find('<');
   return arguments != std::string_view::npos && a.substr(0, arguments) == b.substr(0, arguments) &&
-         without_numbers(a) == without_numbers(b);
+         without_argument_numbers(a) == without_argument_numbers(b);
 }
 
 bool uses_sms(Activity const& activity) {

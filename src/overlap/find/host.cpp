@@ -15,7 +15,7 @@ namespace {
 
 /// The time between two launches that both wait for room in the queue.
 constexpr Ns kBetweenLaunches = 20'000;
-constexpr Ns kNever = std::numeric_limits<Ns>::min();
+constexpr Ns kNotYet = std::numeric_limits<Ns>::min();
 
 Ns median(std::vector<Ns>& values) {
   if (values.empty()) {
@@ -209,13 +209,13 @@ void Host::judge_gaps() {
     std::vector<Ns> gaps;
     std::vector<Ns> between_launches;
     Ns end = 0;
-    Ns issued = kNever;
+    Ns issued = kNotYet;
     for (auto const call : thread.calls) {
       auto const& time = program_.call(call).time;
       gaps.push_back(std::max<Ns>(time.begin - end, 0));
       end = std::max(end, time.end);
       if (!program_.issued_by(call).empty()) {
-        if (issued != kNever) {
+        if (issued != kNotYet) {
           between_launches.push_back(std::max<Ns>(time.begin - issued, 0));
         }
         issued = time.end;

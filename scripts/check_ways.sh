@@ -98,8 +98,8 @@ use_by_pkg_config() {
 }
 
 archive() {
-  local one=$work/release two="$work/release again" clone="$work/another clone" sources="$work/read only" project="$work/fetch content" hash
-  local written
+  local one=$work/release two="$work/release again" clone="$work/another clone" sources="$work/read only"
+  local project="$work/fetch content" hash written
   rm -rf "$one" "$two" "$clone" "$project"
   [ ! -d "$sources" ] || chmod -R u+w "$sources"
   rm -rf "$sources"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tool for NVTX is told of a program. tests/trace/nvtx/wiring_test.py runs this test with
-// such a tool, and checks its log; without one, the test says nothing.
+// A program whose ranges, categories and counters a tool for NVTX sees. The script
+// tests/trace/nvtx/wiring_test.py runs it with such a tool and checks what the tool was told;
+// without a tool, the program checks nothing.
 #include "fake_cuda_fixture.hpp"
 
 #include <msstream/memory/device.hpp>

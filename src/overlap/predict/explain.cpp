@@ -70,6 +70,10 @@ Interval recorded(Recording const& recording) {
 
 /// Cuts a window where the recording ends, of which a note tells.
 Interval cut(Interval window, Recording const& recording, std::vector<std::string>& notes) {
+  auto const extent = recording.extent().value_or(Interval{});
+  if (window.begin >= extent.begin && window.end <= extent.end) {
+    return window;
+  }
   auto const whole = recorded(recording);
   Interval const known{std::max(window.begin, whole.begin), std::min(window.end, whole.end)};
   if (known != window) {
@@ -122,7 +126,7 @@ class Explainer {
         shared_(program, host_),
         harmless_(program.recording().devices.size(), CauseSet{}) {
     report_.window = cut(window, program.recording(), report_.notes);
-    note_bounded_unknown();
+    mark_bounded_unknown();
   }
 
   [[nodiscard]] Report report(FindOptions const& options) && {
@@ -154,7 +158,7 @@ class Explainer {
 
   /// Time that a recording does not explain is harmless on a device on which one stream works
   /// nearly all the time: whatever it is, little can be gained.
-  void note_bounded_unknown() {
+  void mark_bounded_unknown() {
     constexpr Ns kLeastIdle = 10;  // of the window, divided by this
     auto const window = report_.window;
     for (Index device = 0; device < program_.recording().devices.size(); ++device) {

@@ -228,7 +228,7 @@ std::optional<Fix> fix_of(Program const& program,
             fix.waits.emplace(wait.sync, holds.needed_of(wait, held));
             for (auto const copy : holds.waiting_with(wait, held)) {
               for (auto const& other : program.waits_of(copy)) {
-                fix.waits.emplace(other.sync, kNone);
+                fix.waits.emplace(other.sync, holds.needed_of(other, copy));
               }
             }
           }

@@ -108,8 +108,8 @@ TEST(MissingTest, unrecorded_waits_between_copies_and_kernels_are_needed) {
   }
 }
 
-/// What a recording does not explain is nothing to look for where one stream works all the time:
-/// that it overlaps more would gain nothing.
+/// Time that a recording does not explain is no finding where one stream works all the time, since
+/// more overlap would gain nothing there.
 TEST(MissingTest, what_nothing_can_gain_is_not_unknown) {
   for (Ns const own : {240, 40}) {
     HandMade program;

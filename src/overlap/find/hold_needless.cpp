@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events that were recorded late: behind work that what waits for them may not need.
+// Waits that may be needless: for events that were recorded late, behind work that what waits may
+// not need; of copies for the tail of a stream; and of streams that take turns.
 #include "overlap/find/hold.hpp"
 #include "overlap/find/tolerances.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 namespace msstream::overlap {
 namespace {
@@ -13,6 +20,31 @@ namespace {
 bool is_of_one_piece(Activity const& a, Activity const& b) {
   return a.name == b.name && a.shape == b.shape && 2 * a.time.length() > b.time.length() &&
          2 * b.time.length() > a.time.length();
+}
+
+/// Returns a name without the numbers among its template's arguments, such as tower<float, > for
+/// tower<float, 1>. Digits of a type or a tag stay: float2 and float4 may be other operations.
+std::string without_argument_numbers(std::string_view name) {
+  std::string rest;
+  bool in_arguments = false;
+  for (auto const c : name) {
+    bool const is_digit = c >= '0' && c <= '9';
+    in_arguments = in_arguments || c == '<';
+    auto const before = rest.empty() ? ' ' : rest.back();
+    bool const begins =
+        before == '<' || before == ',' || before == ' ' || before == ')' || before == '-';
+    if (!(is_digit && in_arguments && begins)) {
+      rest += c;
+    }
+  }
+  return rest;
+}
+
+/// Whether two kernels are instances of one template that differ in numbers alone.
+bool differ_in_numbers(std::string_view a, std::string_view b) {
+  auto const arguments = a.find('<');
+  return arguments != std::string_view::npos && a.substr(0, arguments) == b.substr(0, arguments) &&
+         without_argument_numbers(a) == without_argument_numbers(b);
 }
 
 }  // namespace
@@ -158,6 +190,93 @@ Index Holds::needed_of(Wait const& wait, Index held) const {
   }
   return program_.recording().has_dependencies || wait.target == kNone ? kNone
                                                                        : recorded_late(wait, held);
+}
+
+/// Whether an activity waits for the tail of a stream of which it needs neither the end nor
+/// `running`: a copy beside the work of a step.
+bool Holds::needs_only_memory(Wait const& wait, Index held, Index running) const {
+  return independent(running, held) && independent(wait.target, held) && is_for_the_tail(wait) &&
+         !has_two_buffers(wait, held);
+}
+
+/// Whether the upload ahead of `held` was still to be used when the wait was made, so that the two
+/// have a buffer each: the wait is for the use of the buffer before that.
+bool Holds::has_two_buffers(Wait const& wait, Index held) const {
+  auto const before = program_.previous(held);
+  auto const used = before == kNone ? used_.end() : used_.find(before);
+  return used != used_.end() && used->second > wait.called;
+}
+
+std::vector<Index> Holds::waiting_with(Wait const& wait, Index held) const {
+  constexpr std::size_t kMost = 256;
+  std::vector<Index> copies;
+  auto const end = program_.activity(wait.target).time.end;
+  auto const joins = [&](Wait const& other) {
+    return other.known && other.target != kNone && program_.activity(other.target).time.end <= end;
+  };
+  for (auto copy = held; copies.size() < kMost && copy != kNone &&
+                         program_.activity(copy).kind == ActivityKind::copy &&
+                         std::ranges::all_of(program_.waits_of(copy), joins);
+       copy = program_.next(copy)) {
+    copies.push_back(copy);
+  }
+  return copies;
+}
+
+/// Returns the hold of an activity that waits for the tail of a stream of which it needs at most
+/// the memory, which is a guess. Copies that wait could have run at any time of a long step, so
+/// that they lose the end of it.
+Hold Holds::by_tail(Wait const& wait, Index held) const {
+  Hold hold{.cause = Cause::false_dependency, .wait = wait.sync, .is_guess = true};
+  if (program_.activity(held).kind == ActivityKind::copy) {
+    hold.from = program_.activity(wait.target).time.end;
+    for (auto const copy : waiting_with(wait, held)) {
+      hold.from -= program_.activity(copy).time.length();
+    }
+  }
+  return hold;
+}
+
+/// Whether a wait is for the last work that its stream had been given. A stream that waits for
+/// earlier work has several buffers, and waits until one of them is free.
+bool Holds::is_for_the_tail(Wait const& wait) const {
+  return program_.last_issued(program_.activity(wait.target).stream, wait.called) == wait.target;
+}
+
+/// Whether `after` waits for `before` and is an equal kernel, of another stream.
+bool Holds::is_turn(Index before, Index after) const {
+  if (before == kNone || after == kNone || !are_kernels(before, after)) {
+    return false;
+  }
+  auto const& a = program_.activity(before);
+  auto const& b = program_.activity(after);
+  auto const& names = program_.recording().names;
+  return (a.name == b.name || differ_in_numbers(names[a.name], names[b.name])) &&
+         a.shape == b.shape && a.stream != b.stream &&
+         std::ranges::any_of(program_.waits_of(after),
+                             [&](Wait const& wait) { return wait.known && wait.target == before; });
+}
+
+/// Whether two streams that run equal kernels wait for each other after every one, for at least two
+/// rounds before or after `held`, so that they never overlap. Streams with equal work are branches,
+/// such as two parts of a batch. A producer and its consumer differ.
+bool Holds::wait_in_turns(Index held, Index running) const {
+  constexpr int kTurns = 4;
+  if (!is_turn(running, held)) {
+    return false;
+  }
+  int turns = 0;
+  for (auto [before, after] = std::pair(program_.previous(held), running);
+       turns < kTurns && is_turn(before, after);
+       ++turns) {
+    std::tie(before, after) = std::pair(program_.previous(after), before);
+  }
+  for (auto [before, after] = std::pair(held, program_.next(running));
+       turns < kTurns && is_turn(before, after);
+       ++turns) {
+    std::tie(before, after) = std::pair(after, program_.next(before));
+  }
+  return turns == kTurns;
 }
 
 }  // namespace msstream::overlap

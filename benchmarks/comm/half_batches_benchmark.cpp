@@ -51,8 +51,8 @@ struct Size {
 enum class Way : std::uint8_t { compute, comm, in_turn, beside, alternating };
 
 /// How the gathers get room beside the products. `plain` gives them none. With `room`, the products
-/// leave multiprocessors free, to which NCCL keeps. With `engines`, the gathers run on copy
-/// engines, between symmetric tensors, and the last ReLU of a layer writes what is gathered.
+/// leave multiprocessors free, to which the gathers keep. With `engines`, the gathers run on copy
+/// engines, into symmetric tensors, and the last ReLU of a layer writes to the rank's part of them.
 enum class Setup : std::uint8_t { plain, room, engines };
 
 /// A way in a setup.
@@ -113,9 +113,6 @@ class Halves {
     }
     for (std::size_t i = 0; i < gathered_.size(); ++i) {
       gathered_[i].emplace(shared(i, {half * world.size(), size.width}));
-      if (setup == Setup::engines) {
-        sent_[i].emplace(shared(i, {half, size.width}));
-      }
     }
   }
 
@@ -172,12 +169,12 @@ class Halves {
       input = ms::ops::relu(ms::ops::matmul(input, weight));
     }
     input = ms::ops::matmul(input, weight);
-    auto const& sent = sent_[half];
-    if (!sent) {
+    if (setup_ != Setup::engines) {
       return ms::ops::relu(input);
     }
-    rectify(input, *sent);
-    return *sent;
+    auto const sent = own_rows(half);
+    rectify(input, sent);
+    return sent;
   }
   void gather(int half, int communicator, Floats const& rows) const {
     ms::comm::all_gather(communicators_[communicator], rows, *gathered_[half]);
@@ -200,7 +197,7 @@ class Halves {
       auto value = *inputs_[half];
       for (int layer = 0; layer < kLayers; ++layer) {
         if (way == Way::comm) {
-          gather(half, half, sent_[half] ? *sent_[half] : value);
+          gather(half, half, setup_ == Setup::engines ? own_rows(half) : value);
           continue;
         }
         value = products(value, layer, half);
@@ -222,7 +219,6 @@ class Halves {
   std::vector<Floats> weights_;
   std::array<std::optional<Floats>, 2> inputs_;
   std::array<std::optional<Floats>, 2> gathered_;
-  std::array<std::optional<Floats>, 2> sent_;  ///< what is gathered, with Setup::engines
   std::array<std::optional<ms::CapturedStep<R>>, 5> captured_;  ///< of each way
 };
 

@@ -176,10 +176,10 @@ void with_type(DType dtype, Function const& function) {
 
 void copy(
     void* to, std::size_t to_byte, void const* from, std::size_t from_byte, std::size_t bytes) {
-  if (bytes != 0) {
-    std::memcpy(static_cast<std::byte*>(to) + to_byte,
-                static_cast<std::byte const*>(from) + from_byte,
-                bytes);
+  auto* const target = static_cast<std::byte*>(to) + to_byte;
+  auto const* const source = static_cast<std::byte const*>(from) + from_byte;
+  if (bytes != 0 && target != source) {  // an input may be a part of the output
+    std::memcpy(target, source, bytes);
   }
 }
 

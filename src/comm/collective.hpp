@@ -25,8 +25,8 @@ struct Collective {
   Reduction reduction = Reduction::sum;  ///< of all_reduce and reduce_scatter
   int peer = 0;               ///< the root of broadcast, the other rank of send and receive
   std::int64_t capacity = 0;  ///< rows for each rank, of all_to_all_counted
-  /// The places of the tensors in symmetric memory of NCCL, where they must be equal on all ranks;
-  /// -1: elsewhere.
+  /// The places of the tensors in symmetric memory, where they must be equal on all ranks: NCCL's
+  /// of both, and that of the output alone for copy engines. -1: elsewhere, or any.
   std::int64_t input_place = -1;
   std::int64_t output_place = -1;
 };

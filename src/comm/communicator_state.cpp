@@ -86,6 +86,9 @@ class CommunicatorsOfDevice {
  private:
   void check() {
     std::lock_guard const guard(mutex_);
+    std::erase_if(told_, [](std::shared_ptr<Told> const& told) {
+      return told.use_count() == 1 && told->is_told.load();  // its communicator is gone
+    });
     for (auto const& told : told_) {
       if (told->transport->has_failure_to_tell() && !told->is_told.exchange(true)) {
         told->transport->rethrow_failure(nullptr);
@@ -368,6 +371,11 @@ AnyTensor CommunicatorState::symmetric_tensor(DType dtype, Shape const& shape) {
   return {msstream::detail::adopt(device_.state(), data, bytes, std::move(memory)), dtype, shape};
 }
 
+bool CommunicatorState::may_make_symmetric(std::size_t bytes) const {
+  return told_->transport->gains_by_symmetry(bytes) &&
+         msstream::detail::OpenCapture::current(*device_.context()) == nullptr;
+}
+
 AnyCommunicator::AnyCommunicator(msstream::detail::AnyDevice const& device,
                                  World const& world,
                                  CommunicatorSettings const& options,
@@ -391,6 +399,9 @@ std::shared_ptr<StreamGroup> const& AnyCommunicator::group() const noexcept {
 }
 AnyTensor symmetric_tensor(AnyCommunicator const& communicator, DType dtype, Shape const& shape) {
   return communicator.state().symmetric_tensor(dtype, shape);
+}
+bool may_make_symmetric(AnyCommunicator const& communicator, std::size_t bytes) {
+  return communicator.state().may_make_symmetric(bytes);
 }
 void AnyCommunicator::synchronize() const {
   state_->synchronize();

@@ -55,6 +55,8 @@ class CommunicatorState {
   /// Returns a tensor in memory that collectives of the communicator reach on all ranks; see
   /// symmetric_tensor().
   [[nodiscard]] msstream::detail::AnyTensor symmetric_tensor(DType dtype, Shape const& shape);
+  /// See may_make_symmetric().
+  [[nodiscard]] bool may_make_symmetric(std::size_t bytes) const;
   void synchronize();
   [[nodiscard]] std::vector<std::string> exchange(std::string const& own);
   /// See AnyCommunicator::give_up().

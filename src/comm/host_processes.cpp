@@ -248,8 +248,9 @@ class HostProcesses final : public PeersTransport<PeersOfProcesses> {
   void finish(Part const& part, std::vector<Other> const& others) const {
     auto const own = static_cast<std::size_t>(peers_->rank());
     auto const place = [&](std::size_t rank, std::size_t bytes, std::span<std::byte const> from) {
-      if (!from.empty()) {
-        std::memcpy(static_cast<std::byte*>(part.output) + rank * bytes, from.data(), from.size());
+      auto* const to = static_cast<std::byte*>(part.output) + rank * bytes;
+      if (!from.empty() && to != from.data()) {  // an input may be a part of the output
+        std::memcpy(to, from.data(), from.size());
       }
     };
     auto const slice = slice_bytes(part);

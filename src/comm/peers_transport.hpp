@@ -25,8 +25,12 @@ class PeersTransport : public Transport {
   [[nodiscard]] std::vector<std::string> exchange(std::string const& own) final {
     return peers_->exchange(own);
   }
-  void rethrow_failure(Part const* issued) final { peers_->rethrow_failure(issued); }
+  void rethrow_failure(Part const* issued) final {
+    notice_failures();
+    peers_->rethrow_failure(issued);
+  }
   [[nodiscard]] bool has_failure_to_tell() final {
+    notice_failures();
     return peers_->has_failed() && !is_told_by_exception_.load();
   }
   [[nodiscard]] std::chrono::nanoseconds watch_interval() const noexcept final {
@@ -35,6 +39,8 @@ class PeersTransport : public Transport {
   }
 
  protected:
+  /// Tells the peers of a failure that the device has found, if there is one.
+  virtual void notice_failures() {}
   void tell_left() noexcept {
     try {
       peers_->leave();

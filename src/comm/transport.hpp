@@ -32,12 +32,16 @@ class Transport {
   /// Returns the texts that all ranks pass, in the order of the ranks. Blocks the host until all
   /// ranks have called it; throws the failure of the communicator.
   [[nodiscard]] virtual std::vector<std::string> exchange(std::string const& own) = 0;
-  /// Returns memory of the device that the ranks register with each other, or null if memory of any
+  /// Returns memory of the device that the GPUs of all ranks reach, or null if memory of any
   /// kind serves the collectives as well. All ranks call it alike, and it blocks the host until
   /// they have. `self` is this transport.
   [[nodiscard]] virtual std::shared_ptr<void> symmetric_memory(
       std::size_t /*bytes*/, std::shared_ptr<Transport> const& /*self*/) {
     return nullptr;
+  }
+  /// Returns whether a collective whose output has so many bytes is faster into symmetric memory.
+  [[nodiscard]] virtual bool gains_by_symmetry(std::size_t /*bytes*/) const noexcept {
+    return false;
   }
   /// Throws the failure of the communicator, if there is one. `issued` is the collective that is
   /// about to be issued, if any, for a message that else would name none.

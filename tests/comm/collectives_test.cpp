@@ -207,6 +207,23 @@ TYPED_TEST(Collectives, all_gather_gives_every_rank_all_inputs) {
   });
 }
 
+TYPED_TEST(Collectives, all_gather_takes_an_input_from_its_place_in_the_output) {
+  this->on_all([this](auto const& rank, auto of, std::size_t count) {
+    using T = decltype(of);
+    auto const inputs = inputs_of<T>(this->seed, rank.size(), count);
+    auto const each = static_cast<std::int64_t>(count);
+    auto const output = rank.template poisoned<T>(each * rank.size());
+    auto const own = output.rows(rank.rank() * each, (rank.rank() + 1) * each);
+    copy(own, rank.tensor(inputs[static_cast<std::size_t>(rank.rank())]));
+    all_gather(rank.communicator, own, output);
+    std::vector<T> expected;
+    for (auto const& input : inputs) {
+      expected.insert(expected.end(), input.begin(), input.end());
+    }
+    ASSERT_EQ(bits_of(to_host(output)), bits_of(expected));
+  });
+}
+
 TYPED_TEST(Collectives, all_to_all_exchanges_equal_parts) {
   this->on_all([this](auto const& rank, auto of, std::size_t count) {
     using T = decltype(of);

@@ -20,12 +20,14 @@
 /// replay.
 namespace msstream::comm {
 
-/// Returns a tensor whose elements are undefined, in memory that the communicator's ranks register
-/// with each other, for CommunicatorOptions::copy_engines and kernels of NCCL that need it; on
-/// other runtimes, in memory of the device. Collectives of the communicator use the whole tensor or
-/// the same part of it on all ranks; with other parts, ranks that are threads fail with
-/// CollectiveError, and processes write elsewhere. If a rank is lost while others are in a
-/// collective of such a tensor, NCCL cannot end it: they wait for ever. The memory comes from the
+/// Returns a tensor whose elements are undefined, in memory that the GPUs of the communicator's
+/// ranks reach, to which their copy engines write: with CommunicatorOptions::peer_access, where it
+/// has effect; otherwise in memory that NCCL registers. On other runtimes, in memory of the device.
+/// Collectives of the communicator use the whole tensor or the same part of it on all ranks; with
+/// other parts, ranks that are threads fail with CollectiveError, and processes write elsewhere. If
+/// a rank is lost while others are in a collective of a tensor that NCCL has registered, NCCL
+/// cannot end it: they wait for ever. After any failure, copies of other ranks may still write to
+/// the tensor for a moment. The memory comes from the
 /// driver, and not from the device's allocator, and dropping the tensor blocks the host until its
 /// uses are complete. Blocks the host until all ranks have called it. Throws std::invalid_argument
 /// on all ranks if their shapes or element types differ, the failure of the communicator,
@@ -63,7 +65,7 @@ order::Position reduce_scatter(Communicator<R> const& communicator,
 }
 
 /// Gives every rank the inputs of all ranks, one after the other in the order of the ranks.
-/// `output` has size() times the elements of `input`.
+/// `output` has size() times the elements of `input`, which may be this rank's part of it.
 template <Element T, Runtime R>
 order::Position all_gather(Communicator<R> const& communicator,
                            Tensor<T, R> const& input,
@@ -87,7 +89,8 @@ order::Position all_to_all(Communicator<R> const& communicator,
 /// `counts[r]` rows as the first rows of its `output[rank()]`, and the number of these rows as its
 /// `received[rank()]`. The other rows of `output` are undefined. `counts` and `received` have
 /// size() elements. A count outside [0, capacity] makes the communicator fail with CollectiveError;
-/// with one rank on CUDA the rows are copied up to the capacity, and counts are not checked.
+/// by NCCL, and with one rank on CUDA, the rows are copied up to the capacity, and counts are not
+/// checked.
 template <Element T, Runtime R>
 order::Position all_to_all(Communicator<R> const& communicator,
                            Tensor<T, R> const& input,

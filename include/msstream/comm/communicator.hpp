@@ -34,14 +34,20 @@ struct CommunicatorOptions {
   /// The priority of the communicator's stream. With high, blocks of NCCL's kernels come before
   /// those of other work that wait for a multiprocessor.
   StreamPriority priority = StreamPriority::normal;
-  /// Between GPUs, the most multiprocessors on which a kernel of NCCL runs, 1 to 64, rounded down
-  /// to a power of two; 0: NCCL chooses. StreamPoolOptions::spared_sms leaves as many free. The
-  /// same on all ranks.
+  /// Between GPUs, the most multiprocessors on which a kernel of a collective runs, 1 to 64, for
+  /// NCCL rounded down to a power of two; 0: up to 64, or NCCL chooses.
+  /// StreamPoolOptions::spared_sms leaves as many free. The same on all ranks.
   int most_sms = 0;
-  /// Between GPUs, whether all-gather and all-to-all of symmetric_tensor() run on copy engines and
-  /// take no multiprocessor, where NCCL can do so. Needs NCCL 2.28. The same on all ranks. NCCL
-  /// cannot end such a collective: if a rank is lost, the others wait for ever.
+  /// Between GPUs, whether all-gather and all-to-all into a symmetric_tensor() run on copy engines,
+  /// whatever their size, and take next to no multiprocessor. Without peer_access, from symmetric
+  /// tensors alone, by NCCL, which must be 2.28, and cannot end such a collective: if a rank is
+  /// lost, the others wait for ever. The same on all ranks.
   bool copy_engines = false;
+  /// Between GPUs of one host that NVLink connects, at most eight, whether kernels of our own,
+  /// which write to the memory of the other GPUs, carry out the collectives for which they are
+  /// faster than NCCL. They add in the order of the ranks, and take 12 to 18 MiB of each GPU. Ranks
+  /// that are processes must see the GPUs of all. The same on all ranks.
+  bool peer_access = env::integer("MSSTREAM_COMM_PEER_ACCESS", 1, 0, 1) != 0;
 };
 
 /// One rank's end of the collectives between all ranks of a world, with a stream group of its own.
@@ -77,7 +83,8 @@ class Communicator {
                options.timeout,
                options.priority,
                options.most_sms,
-               options.copy_engines},
+               options.copy_engines,
+               options.peer_access},
               made_at) {}
 
   /// Returns the number of this rank, in [0, size()).

@@ -136,8 +136,10 @@ void connect_for(std::shared_ptr<Connecting> const& with) {
 /// from those of this rank.
 [[nodiscard]] ncclUniqueId shared_id(Peers& peers, CommunicatorSettings const& settings) {
   ncclUniqueId id{};
-  auto const own =
-      fmt::format("most_sms of {}, copy_engines {}", settings.most_sms, settings.copy_engines);
+  auto const own = fmt::format("most_sms of {}, copy_engines {}, peer_access {}",
+                               settings.most_sms,
+                               settings.copy_engines,
+                               settings.peer_access);
   std::string text;
   if (peers.rank() == 0) {
     if (auto const result = ncclGetUniqueId(&id); result != ncclSuccess) {

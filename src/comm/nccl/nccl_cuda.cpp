@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "comm/mail/mail_cuda.hpp"
 #include "comm/nccl.hpp"
 #include "comm/nccl/nccl_calls_cuda.hpp"
 #include "comm/nccl/nccl_connect_cuda.hpp"
@@ -77,7 +78,10 @@ class Nccl final : public PeersTransport<Peers> {
     try {
       connect(calls_, runtime_, *peers_, settings, deadline_after(timeout_) + kForConnections);
       owner_->set(calls_.comm);
+      mail_ = Mail::make(runtime_, *peers_, settings);
+      owner_->set_mail(mail_);
     } catch (std::exception const& error) {
+      owner_->abort();
       if (peers_->has_failed()) {
         throw;
       }
@@ -109,19 +113,37 @@ class Nccl final : public PeersTransport<Peers> {
     return owner_ != nullptr ? owner_->share_with_graph() : nullptr;
   }
 
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-  std::shared_ptr<void> symmetric_memory(std::size_t bytes,
-                                         std::shared_ptr<Transport> const& self) override {
+  std::shared_ptr<void> symmetric_memory(
+      std::size_t bytes, [[maybe_unused]] std::shared_ptr<Transport> const& self) override {
     if (bytes == 0) {
       return nullptr;
     }
+    if (mail_ != nullptr) {
+      try {
+        return mail_->symmetric_memory(*peers_, bytes);
+      } catch (NotMapped const& error) {
+        throw std::runtime_error(fmt::format(
+            "symmetric_tensor() of communicator '{}': {}", peers_->name(), error.what()));
+      }
+    }
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
     // All ranks have memory before any of them registers it: NCCL waits for all.
     auto* const memory = allocated(bytes);
     return {register_window(memory, bytes), [self, this](void* own) { release(own); }};
-  }
+#else
+    return nullptr;
 #endif
+  }
+
+  [[nodiscard]] bool gains_by_symmetry(std::size_t bytes) const noexcept override {
+    return mail_ != nullptr && mail_->is_large(bytes);
+  }
 
   void leave() noexcept override {
+    try {
+      notice_failures();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the ranks find it by themselves
+    }
     end_if_failed();  // NCCL finishes only a communicator that is sound
     tell_left();
     end();
@@ -142,6 +164,7 @@ class Nccl final : public PeersTransport<Peers> {
   void watch(bool is_in_flight, std::chrono::nanoseconds stalled) noexcept override {
     try {
       peers_->look(is_in_flight);
+      notice_failures();
       if (!peers_->has_failed()) {
         look_for_errors();
       }
@@ -167,6 +190,14 @@ class Nccl final : public PeersTransport<Peers> {
       return;
     }
     // The group that launches the collective has made the device current.
+    if (mail_ != nullptr && mail_->serves(part.what)) {
+      try {
+        mail_->put(stream, part);
+      } catch (std::exception const& error) {
+        fail_to_put(part, error.what());
+      }
+      return;
+    }
     ncclResult_t result = ncclSuccess;
     {
       std::lock_guard const on_gpu(lock_of_gpu_);
@@ -174,12 +205,15 @@ class Nccl final : public PeersTransport<Peers> {
       result = calls_.put(static_cast<cudaStream_t>(stream), part);
     }
     if (result != ncclSuccess && !peers_->has_failed()) {
-      auto const why =
-          failure_text(fmt::format("{}: {}", to_string(part), text_of(result, calls_.comm)));
-      is_told_by_exception_.store(true);
-      peers_->lose(peers_->rank(), why);
-      throw std::runtime_error(why);
+      fail_to_put(part, text_of(result, calls_.comm));
     }
+  }
+  /// Tells the other ranks that this one could not put its part on a stream, and throws.
+  [[noreturn]] void fail_to_put(Part const& part, std::string const& error) {
+    auto const why = failure_text(fmt::format("{}: {}", to_string(part), error));
+    is_told_by_exception_.store(true);
+    peers_->lose(peers_->rank(), why);
+    throw std::runtime_error(why);
   }
 
   /// How long NCCL may need for connections when all ranks have come.
@@ -217,10 +251,17 @@ class Nccl final : public PeersTransport<Peers> {
     return now - call_seen_at_;
   }
 
+  void notice_failures() override {
+    auto const bad = mail_ == nullptr ? std::nullopt : mail_->bad_count();
+    if (bad && !peers_->has_failed()) {
+      peers_->lose(-1, *bad);
+    }
+  }
   /// Fails if NCCL has noticed an error, such as the loss of a rank. First gives the ranks time to
   /// tell what has happened: NCCL does not know.
   void look_for_errors() {
     constexpr int kLooks = 10;
+
     std::unique_lock const lock(mutex_, std::try_to_lock);
     auto state = ncclSuccess;
     if (!lock.owns_lock() || has_ended() || home_.is_left() ||
@@ -239,18 +280,6 @@ class Nccl final : public PeersTransport<Peers> {
     ncclWindow_t handle;
     std::int64_t number;  ///< in the communicator, the same on all ranks
   };
-
-  /// Returns the place of memory in a window, equal on ranks that pass the same part of a symmetric
-  /// tensor; -1 for other memory.
-  [[nodiscard]] std::int64_t place_of(void const* memory) const {
-    auto const* const at = static_cast<std::byte const*>(memory);
-    for (auto const& window : windows_) {
-      if (at >= window.memory && at < window.memory + window.bytes) {
-        return (window.number << 40U) + (at - window.memory);
-      }
-    }
-    return -1;
-  }
 
   /// Allocates memory of NCCL on all ranks. If it fails on one, frees it and throws
   /// std::runtime_error on all: the communicator stays usable.
@@ -324,6 +353,9 @@ class Nccl final : public PeersTransport<Peers> {
 #endif
 
   [[nodiscard]] bool has_windows() const noexcept {
+    if (mail_ != nullptr) {
+      return mail_->has_symmetric_memory();
+    }
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
     return !windows_.empty();
 #else
@@ -333,14 +365,34 @@ class Nccl final : public PeersTransport<Peers> {
   /// Returns a part whose agreement has the places of its tensors in symmetric memory: NCCL takes
   /// those of the other ranks to be equal.
   [[nodiscard]] Part with_places(Part part) const {
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
     if (!is_between_two(part.what)) {
-      bool const is_one_tensor = part.what.kind == CollectiveKind::broadcast;
+      auto const own_part = static_cast<std::size_t>(peers_->rank()) * bytes_given(part.what, 1);
+      bool const is_in_place =
+          part.what.kind == CollectiveKind::broadcast ||
+          (part.what.kind == CollectiveKind::all_gather &&
+           part.input == static_cast<std::byte const*>(part.output) + own_part);
       part.what.output_place = place_of(part.output != nullptr ? part.output : part.input);
-      part.what.input_place = is_one_tensor ? part.what.output_place : place_of(part.input);
+      if (mail_ == nullptr) {  // which reads inputs from any place
+        part.what.input_place = is_in_place ? part.what.output_place : place_of(part.input);
+      }
+    }
+    return part;
+  }
+  /// Returns the place of memory in that of a symmetric tensor, equal on ranks that pass the same
+  /// part of it; -1 for other memory.
+  [[nodiscard]] std::int64_t place_of(void const* memory) const {
+    if (mail_ != nullptr) {
+      return mail_->place_of(memory);
+    }
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+    auto const* const at = static_cast<std::byte const*>(memory);
+    for (auto const& window : windows_) {
+      if (at >= window.memory && at < window.memory + window.bytes) {
+        return (window.number << 40U) + (at - window.memory);
+      }
     }
 #endif
-    return part;
+    return -1;
   }
 
   /// Whether there is no communicator to call NCCL with. The caller holds `mutex_`.
@@ -354,6 +406,9 @@ class Nccl final : public PeersTransport<Peers> {
     // A call of NCCL that has the lock may itself wait until the collectives in flight end. What it
     // uses stays then.
     constexpr auto kForCalls = std::chrono::milliseconds(500);
+    if (mail_ != nullptr) {
+      mail_->stop();
+    }
     std::unique_lock const lock(mutex_, kForCalls);
     if (!is_aborted_.exchange(true) && owner_ != nullptr) {
       owner_->abort();
@@ -390,6 +445,7 @@ class Nccl final : public PeersTransport<Peers> {
   msstream::detail::HomeProcess home_{RuntimeLife::driver};
   std::timed_mutex mutex_;
   std::shared_ptr<NcclOwner> owner_;  ///< null once this rank has left
+  std::shared_ptr<Mail> mail_;        ///< null if the GPUs do not reach each other's memory
   NcclCalls calls_;                   ///< with a communicator until this rank has left
   std::atomic<bool> is_aborted_{false};
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
@@ -413,7 +469,7 @@ std::shared_ptr<Transport> make_nccl(std::shared_ptr<msstream::detail::Backend> 
                                      std::shared_ptr<Peers> peers,
                                      CommunicatorSettings const& settings) {
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
-  msstream::require(!settings.copy_engines,
+  msstream::require(!settings.copy_engines || settings.peer_access,
                     "communicator '{}': copy_engines needs NCCL 2.28; the build has {}.{}",
                     settings.name,
                     NCCL_MAJOR,

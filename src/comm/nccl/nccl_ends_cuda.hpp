@@ -51,6 +51,8 @@ class NcclOwner : public std::enable_shared_from_this<NcclOwner> {
 
   [[nodiscard]] std::byte* scratch() const noexcept { return scratch_; }
   void set(ncclComm_t comm) noexcept { comm_.store(comm); }
+  /// Stores what is to be freed after the communicator.
+  void set_mail(std::shared_ptr<void const> mail) noexcept { mail_ = std::move(mail); }
   /// Returns what captured graphs with collectives of the communicator keep. Not thread-safe.
   [[nodiscard]] std::shared_ptr<void const> share_with_graph();
 
@@ -79,6 +81,7 @@ class NcclOwner : public std::enable_shared_from_this<NcclOwner> {
   std::byte* scratch_;
   std::atomic<ncclComm_t> comm_{nullptr};
   std::weak_ptr<OfGraphs const> graphs_;
+  std::shared_ptr<void const> mail_;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
   std::vector<ncclWindow_t> windows_;
 #endif

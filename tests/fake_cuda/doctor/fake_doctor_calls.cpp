@@ -114,12 +114,6 @@ cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpy
 }
 
 // The fake CUDA runtime has one device, so that no test reaches the functions below.
-cudaError_t cudaDeviceCanAccessPeer(int*, int, int) {
-  return cudaErrorInvalidDevice;
-}
-cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
-  return cudaErrorInvalidDevice;
-}
 cudaError_t cudaDeviceDisablePeerAccess(int) {
   return cudaErrorInvalidDevice;
 }

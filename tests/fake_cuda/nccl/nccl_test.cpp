@@ -151,8 +151,8 @@ TEST_F(NcclTest, settings_that_differ_between_ranks_are_told_to_all) {
   });
   fake_nccl::end_constructors();
   constexpr char const* kWhy =
-      "most_sms of 16, copy_engines false; expected those of rank 0: most_sms of 8, copy_engines "
-      "false";
+      "most_sms of 16, copy_engines false, peer_access true; expected those of rank 0: most_sms of "
+      "8, copy_engines false, peer_access true";
   EXPECT_THAT(messages[1], HasSubstr(kWhy));
   EXPECT_THAT(messages[0], AllOf(HasSubstr("rank 1 is lost"), HasSubstr(kWhy)));
 }

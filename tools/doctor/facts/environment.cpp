@@ -186,6 +186,7 @@ std::vector<std::string_view> const& known_variables() {
                                         "MSSTREAM_CHECK",
                                         "MSSTREAM_CHECK_MODE",
                                         "MSSTREAM_CHECK_REPORT",
+                                        "MSSTREAM_COMM_PEER_ACCESS",
                                         "MSSTREAM_COMM_PORT",
                                         "MSSTREAM_COMM_TIMEOUT_S",
                                         "MSSTREAM_HOST_KERNEL_THREADS",

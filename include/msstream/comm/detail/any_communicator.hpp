@@ -10,6 +10,7 @@
 #include <msstream/tensor/detail/any_tensor.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -34,6 +35,7 @@ struct CommunicatorSettings {
   StreamPriority priority = StreamPriority::normal;
   int most_sms = 0;
   bool copy_engines = false;
+  bool peer_access = true;
 };
 
 /// The implementation of Communicator<R>, compiled once for all runtimes.
@@ -66,6 +68,9 @@ class AnyCommunicator {
 [[nodiscard]] AnyTensor symmetric_tensor(AnyCommunicator const& communicator,
                                          DType dtype,
                                          Shape const& shape);
+/// Returns whether a collective whose output has so many bytes is faster into a symmetric tensor,
+/// and the calling thread may make one: it does not capture. The same on all ranks.
+[[nodiscard]] bool may_make_symmetric(AnyCommunicator const& communicator, std::size_t bytes);
 
 // The implementations of the collectives, compiled once for all runtimes and element types.
 

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/mail/mail_cuda.hpp"
+
+#include <msstream/base/error.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+namespace msstream::comm::detail {
+namespace {
+
+using msstream::detail::Backend;
+using msstream::detail::NativeStream;
+
+/// The most bytes for each other rank with which kernels of ours are as fast as NCCL's.
+constexpr std::size_t kMostMailedBytes = std::size_t{64} << 20U;
+/// The most bytes that a rank sends to combine them with those of more than one other rank: each
+/// gets all elements, which for more bytes takes longer than to combine a part of them.
+constexpr std::size_t kMostCombinedBytes = std::size_t{2} << 20U;
+
+/// The least bytes for each other rank with which copy engines are faster than kernels: the ranks
+/// meet before and after.
+constexpr std::size_t kLeastBytesOfEngines = std::size_t{8} << 20U;
+
+/// Bytes of pieces for all other ranks of a block.
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10U;
+
+}  // namespace
+
+Mail::Signals::Signals(std::shared_ptr<Backend> of)
+    : runtime(std::move(of)),
+      shared(new (runtime->allocate_pinned(sizeof(MailSignals))) MailSignals()) {}
+
+Mail::Signals::~Signals() {
+  if (!home.is_left()) {
+    runtime->free_pinned(shared, sizeof(MailSignals));
+  }
+}
+
+Mailboxes Mail::boxes_for(Peers const& peers, int most_sms) {
+  Mailboxes boxes;
+  boxes.rank = peers.rank();
+  boxes.size = peers.size();
+  boxes.blocks =
+      most_sms == 0 ? Mailboxes::kMostBlocks : std::min(most_sms, Mailboxes::kMostBlocks);
+  boxes.piece_bytes =
+      kPieceBytes / std::bit_ceil(static_cast<unsigned>(std::max(peers.size() - 1, 1)));
+  return boxes;
+}
+
+std::shared_ptr<Mail> Mail::make(std::shared_ptr<Backend> const& runtime,
+                                 Peers& peers,
+                                 CommunicatorSettings const& settings) {
+  if (!settings.peer_access || !are_mapped(*runtime, peers)) {
+    return nullptr;
+  }
+  load_mail_kernels();
+  try {
+    return std::make_shared<Mail>(runtime, peers, settings);
+  } catch (NotMapped const&) {
+    return nullptr;  // NCCL carries everything out
+  }
+}
+
+Mail::Mail(std::shared_ptr<Backend> runtime, Peers& peers, CommunicatorSettings const& settings)
+    : runtime_(std::move(runtime)),
+      uses_engines_(settings.copy_engines),
+      boxes_(boxes_for(peers, settings.most_sms)),
+      signals_(runtime_),
+      memory_(runtime_, peers, boxes_.bytes_of_box(), Mailboxes::kCountBytes) {
+  boxes_.of_rank = memory_.of_rank();
+  boxes_.signals = signals_.shared;
+}
+
+Mail::~Mail() = default;
+
+bool Mail::is_large(std::size_t bytes) const noexcept {
+  return bytes / static_cast<std::size_t>(boxes_.size) >= kLeastBytesOfEngines;
+}
+
+bool Mail::is_for_engines(Collective const& what) const noexcept {
+  bool const is_gathered = what.kind == CollectiveKind::all_gather;
+  if (what.output_place < 0 || (!is_gathered && what.kind != CollectiveKind::all_to_all)) {
+    return false;
+  }
+  auto const ranks = static_cast<std::size_t>(is_gathered ? boxes_.size : 1);
+  return uses_engines_ || is_large(bytes_given(what, boxes_.size) * ranks);
+}
+
+bool Mail::serves(Collective const& what) const noexcept {
+  if (is_for_engines(what)) {
+    return true;
+  }
+  auto const ranks = static_cast<std::size_t>(boxes_.size);
+  auto const bytes = bytes_given(what, boxes_.size);
+  switch (what.kind) {
+    case CollectiveKind::all_to_all:
+      return bytes / ranks <= kMostMailedBytes;
+    case CollectiveKind::all_to_all_counted:
+    case CollectiveKind::barrier:
+      return true;
+    case CollectiveKind::all_reduce:
+      return bytes <= kMostMailedBytes && (ranks == 2 || bytes * (ranks - 1) <= kMostCombinedBytes);
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather:
+    case CollectiveKind::broadcast:
+      return bytes / (what.kind == CollectiveKind::reduce_scatter ? ranks : 1) <= kMostMailedBytes;
+    case CollectiveKind::send:
+    case CollectiveKind::receive:
+      break;
+  }
+  return false;
+}
+
+void Mail::put(NativeStream stream, Part const& part) const {
+  if (is_for_engines(part.what)) {
+    return put_on_engines(stream, part);
+  }
+  put_by_mail(stream, boxes_, part, boxes_.blocks);
+}
+
+void Mail::put_on_engines(NativeStream stream, Part const& part) const {
+  bool const is_gathered = part.what.kind == CollectiveKind::all_gather;
+  auto const ranks = static_cast<std::size_t>(boxes_.size);
+  auto const own = static_cast<std::size_t>(boxes_.rank);
+  auto const given = static_cast<std::size_t>(part.what.count) * bytes_of(part.what.dtype);
+  auto const bytes = is_gathered ? given : given / ranks;
+  auto const* const input = static_cast<std::byte const*>(part.input);
+  auto const output = on_all_ranks(part.output);
+  Part const meeting{.what = {.kind = CollectiveKind::barrier}};
+  put_by_mail(stream, boxes_, meeting, 1);  // the others may write to the output from here on
+  for (std::size_t i = 0; i < ranks; ++i) {
+    // Each rank begins with the one after it, so that all of them are written to at any time.
+    auto const rank = (own + 1 + i) % ranks;
+    auto const* const from = is_gathered ? input : input + rank * bytes;
+    auto* const to = output[rank] + own * bytes;
+    if (to == from || bytes == 0) {
+      continue;
+    }
+    auto const code =
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream));
+    if (code != cudaSuccess) {
+      throw CudaError(static_cast<int>(code), cudaGetErrorString(code), "cudaMemcpyAsync");
+    }
+  }
+  put_by_mail(stream, boxes_, meeting, 1);
+}
+
+std::shared_ptr<void> Mail::symmetric_memory(Peers& peers, std::size_t bytes) {
+  auto const mapped = std::make_shared<MappedMemory>(runtime_, peers, bytes);
+  auto* const own = mapped->of_rank()[static_cast<std::size_t>(boxes_.rank)];
+  std::lock_guard const guard(mutex_);
+  symmetric_.push_back({mapped, bytes, symmetric_made_++});
+  symmetric_count_.store(symmetric_.size());
+  return {own, [self = shared_from_this(), memory = mapped.get()](void*) { self->forget(memory); }};
+}
+
+void Mail::forget(MappedMemory const* memory) noexcept {
+  std::shared_ptr<MappedMemory> last;  // freed without the lock
+  std::lock_guard const guard(mutex_);
+  auto const at = std::ranges::find_if(
+      symmetric_, [&](Symmetric const& symmetric) { return symmetric.memory.get() == memory; });
+  if (at != symmetric_.end()) {
+    last = std::move(at->memory);
+    symmetric_.erase(at);
+    symmetric_count_.store(symmetric_.size());
+  }
+}
+
+std::int64_t Mail::place_of(void const* memory) const {
+  constexpr unsigned kPlaceBits = 40;
+  auto const* const at = static_cast<std::byte const*>(memory);
+  std::lock_guard const guard(mutex_);
+  for (auto const& symmetric : symmetric_) {
+    auto const* const begin = symmetric.memory->of_rank()[static_cast<std::size_t>(boxes_.rank)];
+    if (at >= begin && at < begin + symmetric.bytes) {
+      return (symmetric.number << kPlaceBits) + (at - begin);
+    }
+  }
+  return -1;
+}
+
+std::array<std::byte*, Mailboxes::kMostRanks> Mail::on_all_ranks(void* memory) const {
+  auto* const at = static_cast<std::byte*>(memory);
+  std::lock_guard const guard(mutex_);
+  for (auto const& symmetric : symmetric_) {
+    auto all = symmetric.memory->of_rank();
+    auto* const begin = all[static_cast<std::size_t>(boxes_.rank)];
+    if (at >= begin && at < begin + symmetric.bytes) {
+      for (int rank = 0; rank < boxes_.size; ++rank) {
+        all[static_cast<std::size_t>(rank)] += at - begin;
+      }
+      return all;
+    }
+  }
+  throw std::logic_error("a collective by copy engines of a tensor that is not symmetric");
+}
+
+void Mail::stop() noexcept {
+  if (!signals_.home.is_left()) {
+    *static_cast<int volatile*>(&signals_.shared->stop) = 1;
+  }
+}
+
+std::optional<std::string> Mail::bad_count() const {
+  auto& signals = *signals_.shared;
+  if (signals_.home.is_left() ||
+      std::atomic_ref(signals.fault).load(std::memory_order_acquire) == 0) {
+    return std::nullopt;
+  }
+  return fmt::format("rank {} has an all_to_all whose count for rank {} is {}, outside [0, {}]",
+                     signals.from,
+                     signals.to,
+                     signals.count,
+                     signals.capacity);
+}
+
+}  // namespace msstream::comm::detail

@@ -50,6 +50,24 @@ __global__ void __launch_bounds__(kThreads) bag_divisors_kernel(IdBags<Id> const
   }
 }
 
+/// Computes the pooling divisor of each bag of a few ids without weights, one thread per bag.
+template <class Id>
+__global__ void __launch_bounds__(kThreads) short_bag_divisors_kernel(IdBags<Id> const bags,
+                                                                      std::int64_t rows,
+                                                                      Pooling pooling,
+                                                                      float* divisors) {
+  auto const bag = grid_thread();
+  if (bag >= bags.existing()) {
+    return;
+  }
+  auto const places = bags.places_of(bag);
+  PoolingDivisor divisor;
+  for (auto place = places.begin; place < places.end; ++place) {
+    divisor.valid += is_in_range(bags.ids[place], rows) ? 1 : 0;
+  }
+  divisors[bag] = divisor.get(pooling, false);
+}
+
 struct Larger {
   __device__ std::uint32_t operator()(std::uint32_t a, std::uint32_t b) const { return max(a, b); }
 };
@@ -165,7 +183,14 @@ PlaceSource make_place_source(CudaStream stream,
   KnownDivisor const hotness(is_pooled ? view.hotness : 1);
   if (lists.bags != nullptr) {
     with_id_type("embedding_gradient", view, [&](auto const& bags) {
-      if (lists.divisors != nullptr && view.bags > 0) {
+      constexpr std::int64_t kShort = 16;
+      bool const are_short =
+          view.offsets == nullptr && view.weights == nullptr && view.hotness <= kShort;
+      if (lists.divisors != nullptr && view.bags > 0 && are_short) {
+        short_bag_divisors_kernel<<<grid_for(view.bags, kThreads), kThreads, 0, stream>>>(
+            bags, args.rows, args.pooling, lists.divisors);
+        check_launch("embedding_gradient, divisors of short bags");
+      } else if (lists.divisors != nullptr && view.bags > 0) {
         bag_divisors_kernel<<<grid_for(view.bags, kThreads / 32), kThreads, 0, stream>>>(
             bags, args.rows, args.pooling, lists.divisors);
         check_launch("embedding_gradient, divisors");

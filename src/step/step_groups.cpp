@@ -29,6 +29,14 @@ std::string stream_of_communicator(StepTrace const& trace, std::size_t operation
   return stream.starts_with(kBegin) ? stream : std::string();
 }
 
+/// Returns the name of a stream on which an operation stays whatever its group is: a
+/// communicator's, or that of lookups ahead; empty for others.
+[[nodiscard]] static std::string own_stream_of(StepTrace const& trace, std::size_t operation) {
+  constexpr std::string_view kAhead = "ahead of ";
+  auto const& stream = trace.streams()[trace.operations()[operation].stream].name;
+  return stream.starts_with(kAhead) ? stream : stream_of_communicator(trace, operation);
+}
+
 StepGroups groups_by(StepTrace const& trace, StreamAssignment const& assignment) {
   auto groups = recorded_groups(trace);
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -53,9 +61,9 @@ std::vector<std::size_t> streams_by(StepTrace const& trace,
             groups[i]);
     auto const& operation = trace.operations()[i];
     auto const kind = merge_streams ? StreamKind::compute : operation.kind;
-    auto const communicator = stream_of_communicator(trace, i);
-    auto const key = communicator.empty() ? std::tuple(communicator, groups[i], kind)
-                                          : std::tuple(communicator, -1, StreamKind::compute);
+    auto const own = own_stream_of(trace, i);
+    auto const key =
+        own.empty() ? std::tuple(own, groups[i], kind) : std::tuple(own, -1, StreamKind::compute);
     streams.push_back(numbers.try_emplace(key, numbers.size()).first->second);
   }
   return streams;

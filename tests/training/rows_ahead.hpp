@@ -35,7 +35,7 @@ inline void expect_rows_ahead(std::string const& file, std::string_view lookahea
     return std::find_if(
         from, starts.end(), [&](auto const& start) { return start.second.ends_with(name); });
   };
-  auto const update = find(begin, "update_rows");
+  auto const update = find(begin, "update_tables");
   ASSERT_NE(update, starts.end()) << lookahead;
   auto const count = [&](std::string_view name) {
     return std::count_if(

@@ -16,6 +16,11 @@ namespace detail {
 
 [[nodiscard]] Floats add(std::vector<Floats> const& terms, std::source_location issued_at);
 [[nodiscard]] Floats scale(Floats const& input, float factor, std::source_location issued_at);
+/// Writes scale() to a tensor with as many elements, which is not the input.
+void scale_into(Floats const& input,
+                float factor,
+                Floats const& output,
+                std::source_location issued_at);
 [[nodiscard]] Floats sigmoid(Floats const& input, std::source_location issued_at);
 [[nodiscard]] Floats sigmoid_gradient(Floats const& output,
                                       Floats const& output_gradient,

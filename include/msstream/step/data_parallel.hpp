@@ -14,6 +14,12 @@
 #include <string_view>
 #include <utility>
 
+namespace msstream::comm::detail {
+
+class RowBuffers;
+
+}  // namespace msstream::comm::detail
+
 namespace msstream {
 
 /// Tells whether the bits of the gradients depend on the number of ranks.
@@ -67,6 +73,7 @@ class AnyDataParallel {
   Parameters<AnyRuntime> parameters_;
   comm::detail::AnyCommunicator communicator_;
   DataParallelOptions options_;
+  std::shared_ptr<comm::detail::RowBuffers> row_buffers_;
 };
 
 }  // namespace detail
@@ -84,7 +91,8 @@ class AnyDataParallel {
 /// Gradients are averaged in buckets, in the reverse order in which the parameters were made. The
 /// all-reduce of a bucket is issued, to the communicator's group, when the last of its gradients
 /// is, and runs beside the rest of the backward. The elements are combined in the order of the
-/// ranks on the host, and in NCCL's order on GPUs; neither depends on stream groups.
+/// ranks on the host and by kernels of our own, and in NCCL's order by NCCL; neither depends on
+/// stream groups. Copies of a DataParallel share memory in which they gather rows.
 ///
 /// Gradients of table rows follow after the backward: the ids and rows of all ranks are gathered,
 /// and merged in the order of the ranks, so that an optimizer moves the rows that any rank has

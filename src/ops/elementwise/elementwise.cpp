@@ -39,7 +39,15 @@ Floats add(std::vector<Floats> const& terms, std::source_location issued_at) {
 }
 
 Floats scale(Floats const& input, float factor, std::source_location issued_at) {
-  Floats output(input.device(), input.shape());
+  Floats const output(input.device(), input.shape());
+  scale_into(input, factor, output, issued_at);
+  return output;
+}
+
+void scale_into(Floats const& input,
+                float factor,
+                Floats const& output,
+                std::source_location issued_at) {
   issue(
       "scale",
       reads(input),
@@ -49,7 +57,6 @@ Floats scale(Floats const& input, float factor, std::source_location issued_at) 
       },
       {},
       issued_at);
-  return output;
 }
 
 Floats sigmoid(Floats const& input, std::source_location issued_at) {

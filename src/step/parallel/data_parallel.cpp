@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "comm/mail/row_buffers.hpp"
 #include "step/parallel/equal_parameters.hpp"
 #include "step/parallel/gradient_buckets.hpp"
 #include "step/parallel/loss_of_parts.hpp"
@@ -15,6 +16,7 @@
 
 #include <bit>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <stdexcept>
@@ -28,7 +30,10 @@ AnyDataParallel::AnyDataParallel(Parameters<AnyRuntime> const& parameters,
                                  comm::detail::AnyCommunicator const& communicator,
                                  DataParallelOptions const& options,
                                  std::source_location issued_at)
-    : parameters_(parameters), communicator_(communicator), options_(options) {
+    : parameters_(parameters),
+      communicator_(communicator),
+      options_(options),
+      row_buffers_(std::make_shared<comm::detail::RowBuffers>()) {
   auto const check = [&] {
     require(options.reproducible == Reproducible::same_rank_count ||
                 (options.parts >= 1 && std::has_single_bit(static_cast<unsigned>(options.parts)) &&
@@ -57,7 +62,8 @@ void AnyDataParallel::backward(AnyTape& tape,
   require(loss.count() == 1,
           "DataParallel: backward from a loss of shape {}; expected a scalar",
           loss.shape());
-  GradientBuckets buckets(tape, parameters_, communicator_, options_, parts(), issued_at);
+  GradientBuckets buckets(
+      tape, parameters_, communicator_, options_, parts(), *row_buffers_, issued_at);
   buckets.watch_last_part();
   or_give_up(communicator_, [&] { tape.backward(loss, issued_at); });
   buckets.exchange(true);
@@ -72,7 +78,8 @@ Floats AnyDataParallel::backward_in_parts(
     throw std::logic_error(
         "DataParallel: backward_in_parts() after another backward of this tape; call clear()");
   }
-  GradientBuckets buckets(tape, parameters_, communicator_, options_, parts(), issued_at);
+  GradientBuckets buckets(
+      tape, parameters_, communicator_, options_, parts(), *row_buffers_, issued_at);
   std::vector<std::optional<Floats>> losses;
   std::optional<Floats> loss_of_all;
   for (int part = first_part(); part < first_part() + own_parts(); ++part) {

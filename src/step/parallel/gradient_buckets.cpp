@@ -16,6 +16,7 @@
 #include <limits>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 
 namespace msstream::detail {
 namespace {
@@ -38,11 +39,13 @@ GradientBuckets::GradientBuckets(AnyTape& tape,
                                  comm::detail::AnyCommunicator const& communicator,
                                  DataParallelOptions const& options,
                                  int parts_of_all,
+                                 comm::detail::RowBuffers& buffers,
                                  std::source_location issued_at)
     : tape_(tape),
       communicator_(communicator),
       options_(options),
       parts_of_all_(parts_of_all),
+      row_buffers_(buffers),
       issued_at_(issued_at) {
   std::vector<Part> parts;
   parameters.for_each([&](std::string const& name, AnyTensor const& tensor, auto kind) {
@@ -82,7 +85,8 @@ void GradientBuckets::watch_last_part() {
   tape_.state().watch = this;
   if (rows_.empty() && !tables_.empty() && communicator_.size() > 1) {
     bool const allows_outputs = options_.reproducible == Reproducible::same_rank_count;
-    ahead_.lookups = gather_ids_ahead(tape_, tables_, allows_outputs, communicator_, issued_at_);
+    ahead_.lookups =
+        gather_ids_ahead(tape_, tables_, allows_outputs, communicator_, row_buffers_, issued_at_);
     ahead_.outputs.resize(tables_.size());
     ahead_.outputs_of_many.resize(ahead_.lookups.many.size());
     held_back_ = ahead_.sends_outputs() && !buckets_.empty() ? 1 : 0;
@@ -318,8 +322,14 @@ void GradientBuckets::exchange(bool has_samples) {
   keep_rows(has_samples);
   auto const factor =
       options_.reduction == comm::Reduction::mean ? 1 / static_cast<float>(parts_of_all_) : 1.0F;
-  exchange_rows(
-      tape_.state(), tables_, rows_, std::move(ahead_), communicator_, factor, issued_at_);
+  exchange_rows(tape_.state(),
+                tables_,
+                rows_,
+                std::move(ahead_),
+                communicator_,
+                factor,
+                row_buffers_,
+                issued_at_);
   issue_buckets(0, has_samples);
   for (auto const& bucket : buckets_) {
     for (auto const& part : bucket.parts) {
@@ -336,10 +346,16 @@ GradientBuckets::Gradients GradientBuckets::take() {
     }
   }
   for (auto const& table : tables_) {
-    all.rows.push_back(table.weights.immutable()
-                           ? std::nullopt
-                           : tape_.lookup_gradient(table.weights, issued_at_));
+    auto& rows = all.rows.emplace_back(table.weights.immutable()
+                                           ? std::nullopt
+                                           : tape_.lookup_gradient(table.weights, issued_at_));
     take_off(table.weights);
+    if (rows) {
+      // They are added to others anyway: sums them beside what follows.
+      if (auto const* const part = std::get_if<ops::detail::TablePart>(&rows->rows)) {
+        static_cast<void>(part->all->rows());
+      }
+    }
   }
   return all;
 }

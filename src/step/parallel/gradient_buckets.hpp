@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "comm/mail/row_buffers.hpp"
 #include "step/by_memory.hpp"
 #include "step/parallel/part_sums.hpp"
 #include "step/parallel/row_exchange.hpp"
@@ -37,6 +38,7 @@ class GradientBuckets final : public GradientWatch {
                   comm::detail::AnyCommunicator const& communicator,
                   DataParallelOptions const& options,
                   int parts_of_all,
+                  comm::detail::RowBuffers& buffers,
                   std::source_location issued_at);
   GradientBuckets(GradientBuckets const&) = delete;
   GradientBuckets& operator=(GradientBuckets const&) = delete;
@@ -92,6 +94,7 @@ class GradientBuckets final : public GradientWatch {
   comm::detail::AnyCommunicator communicator_;
   DataParallelOptions options_;
   int parts_of_all_;
+  comm::detail::RowBuffers& row_buffers_;
   std::source_location issued_at_;
   std::vector<Bucket> buckets_;
   ByMemory<Part*> parts_;

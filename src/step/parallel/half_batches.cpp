@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "comm/mail/row_buffers.hpp"
 #include "step/parallel/equal_parameters.hpp"
 #include "step/parallel/gradient_buckets.hpp"
 #include "step/parallel/loss_of_parts.hpp"
@@ -43,7 +44,9 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
     AnyStreamScope const scope(pool.group(half), {.include_grad = true}, issued_at);
     auto const& communicator = communicators_[static_cast<std::size_t>(half)];
     auto const loss = loss_of_part(half_loss, half, communicator);
-    GradientBuckets buckets(tape, parameters_, communicator, options_, parts, issued_at);
+    auto rows_of_half = comm::detail::RowBuffers::of_one_step();
+    GradientBuckets buckets(
+        tape, parameters_, communicator, options_, parts, rows_of_half, issued_at);
     losses.push_back(loss);
     buckets.watch_last_part();
     if (half == 1) {

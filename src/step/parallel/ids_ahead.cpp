@@ -122,6 +122,7 @@ struct OwnLookup {
                                   OwnLookup const& own,
                                   std::int64_t capacity,
                                   AnyTensor const& table,
+                                  std::optional<Floats> values,
                                   comm::detail::AnyCommunicator const& communicator,
                                   std::source_location issued_at) {
   std::optional<ops::UniqueRows<AnyRuntime>> own_rows;
@@ -145,7 +146,8 @@ struct OwnLookup {
           capacity,
           std::move(bags),
           ops::Pooling::sum,
-          std::move(of_ranks)};
+          std::move(of_ranks),
+          std::move(values)};
 }
 
 /// `kind` is that of the lookups of all ranks that have one.
@@ -153,6 +155,7 @@ struct OwnLookup {
                                      std::int64_t capacity,
                                      std::int64_t kind,
                                      AnyTensor const& table,
+                                     std::optional<Floats> values,
                                      comm::detail::AnyCommunicator const& communicator,
                                      std::source_location issued_at) {
   AnyStreamScope const scope(communicator.group(), {}, issued_at);
@@ -179,7 +182,8 @@ struct OwnLookup {
           capacity,
           std::move(bags),
           pooling,
-          std::move(of_ranks)};
+          std::move(of_ranks),
+          std::move(values)};
 }
 
 }  // namespace
@@ -188,6 +192,7 @@ LookupsAhead gather_ids_ahead(AnyTape& tape,
                               std::vector<NamedTable> const& tables,
                               bool allows_outputs,
                               comm::detail::AnyCommunicator const& communicator,
+                              comm::detail::RowBuffers& buffers,
                               std::source_location issued_at) {
   auto const& state = tape.state();
   std::optional<LookupsInMany> in_many;
@@ -220,10 +225,10 @@ LookupsAhead gather_ids_ahead(AnyTape& tape,
     }
   });
   auto const told_by = rows_of_ranks(tables, told_by_this, communicator);
-  LookupsAhead all{std::vector<std::optional<IdsAhead>>(tables.size()),
-                   or_give_up(communicator, [&] {
-                     return in_many->gathered(told_by, kToldOfTable, 3, communicator, issued_at);
-                   })};
+  LookupsAhead all{
+      std::vector<std::optional<IdsAhead>>(tables.size()), or_give_up(communicator, [&] {
+        return in_many->gathered(told_by, kToldOfTable, 3, communicator, buffers, issued_at);
+      })};
   auto& ahead = all.ids;
   for (std::size_t i = 0; i < tables.size(); ++i) {
     Told most;
@@ -251,10 +256,15 @@ LookupsAhead gather_ids_ahead(AnyTape& tape,
         is_one_kind &&
         most.outputs * (row_bytes + bytes_of_ids) <= capacity * (row_bytes + kIdBytes) &&
         communicator.size() * most.outputs * hotness <= kMostIds;
+    auto const sent = sends_outputs ? most.outputs : capacity;
+    auto values = or_give_up(communicator, [&] {
+      return buffers.rows(i, communicator.size() * sent, weights.shape()[1], communicator);
+    });
     ahead[i] =
         sends_outputs
-            ? outputs_ahead(own[i], most.outputs, most.kind, weights, communicator, issued_at)
-            : rows_ahead(tape, own[i], capacity, weights, communicator, issued_at);
+            ? outputs_ahead(
+                  own[i], sent, most.kind, weights, std::move(values), communicator, issued_at)
+            : rows_ahead(tape, own[i], sent, weights, std::move(values), communicator, issued_at);
   }
   return all;
 }

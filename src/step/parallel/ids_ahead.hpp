@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "comm/mail/row_buffers.hpp"
 #include "step/parallel/rows_of_ranks.hpp"
 #include "step/parallel/tables_ahead.hpp"
 
@@ -35,6 +36,7 @@ struct IdsAhead {
   ops::Bags<AnyRuntime> bags;           ///< [ranks * capacity], the ids whose rows the ranks send
   ops::Pooling pooling;                 ///< of these bags
   ops::UniqueRows<AnyRuntime> grouped;  ///< the ids of these bags
+  std::optional<Floats> values;         ///< for the rows of all ranks, if the memory is kept
 
   [[nodiscard]] bool has_lookup() const { return own_rows || own_bags; }
 };
@@ -59,6 +61,7 @@ struct LookupsAhead {
                                             std::vector<NamedTable> const& tables,
                                             bool allows_outputs,
                                             comm::detail::AnyCommunicator const& communicator,
+                                            comm::detail::RowBuffers& buffers,
                                             std::source_location issued_at);
 
 }  // namespace msstream::detail

@@ -3,7 +3,6 @@
 
 #include "ops/embedding/embedding_tables.hpp"
 #include "ops/embedding_gradient/merged_gradients.hpp"
-#include "step/parallel/padded_rows.hpp"
 
 #include <msstream/ops/elementwise.hpp>
 #include <msstream/stream/detail/any_stream_scope.hpp>
@@ -46,33 +45,69 @@ void replace_rows(TapeState& state, AnyTensor const& weights, LookupGradient gra
   state.row_gradients.emplace(range, {weights.block(), {{weights.shape(), std::move(gradient)}}});
 }
 
-/// Returns the rows that a rank sends, `shape[0]` of them, times a factor: its own, which may be
-/// none, and then zeros.
-[[nodiscard]] Floats padded(std::optional<Floats> const& own,
-                            Shape const& shape,
-                            std::shared_ptr<DeviceState> const& device,
-                            float factor,
-                            std::source_location issued_at) {
-  PaddedRows const rows{device, DType::float32, shape, 0};
-  Floats const all(OfKnownType(),
-                   rows.of(own ? std::optional(own->any()) : std::nullopt, issued_at));
-  return factor == 1 ? all : ops::detail::scale(all, factor, issued_at);
+/// Gathers the rows of all ranks, as many of each: its own, which may be fewer or none, and then
+/// zeros, times a factor.
+void gather_rows(std::optional<Floats> const& own,
+                 Floats const& of_all,
+                 AnyCommunicator const& communicator,
+                 float factor,
+                 std::source_location issued_at) {
+  auto const capacity = of_all.shape()[0] / communicator.size();
+  auto const first = communicator.rank() * capacity;
+  auto const sent = of_all.rows(first, first + capacity);
+  auto const count = own ? std::min(own->shape()[0], capacity) : 0;
+  if (count > 0) {
+    auto const rows = own->rows(0, count);
+    if (factor == 1) {
+      copy_on_device(sent.rows(0, count).any(), rows.any(), issued_at);
+    } else {
+      ops::detail::scale_into(rows, factor, sent.rows(0, count), issued_at);
+    }
+  }
+  if (count < capacity) {
+    fill_any(sent.rows(count, capacity).any(), 0, issued_at);
+  }
+  comm::detail::all_gather(communicator, sent.any(), of_all.any(), issued_at);
 }
 
 /// A lookup in many tables, and the gradient of its output on this rank; null if it got none.
 struct ManyExchanged {
   TablesAhead ahead;
   std::optional<OutputGradient> output;
-  std::optional<Floats> values = {};  ///< of all ranks
+  bool is_gathered = false;
 
-  /// Returns the gradients of the rows of the tables, by those of outputs.
-  [[nodiscard]] std::vector<LookupGradient> gradients(ops::TableBags<AnyRuntime> const& bags,
-                                                      Floats const& of_outputs,
-                                                      std::source_location issued_at) const {
+  /// Returns the gradients of the rows that this rank has looked up.
+  [[nodiscard]] std::vector<LookupGradient> of_this_rank(std::source_location issued_at) const {
     ScopeOfGroup const scope(output->group, issued_at);
-    auto const all =
+    return parts_of(
         std::make_shared<ops::detail::TablesGradient const>(ops::detail::embedding_tables_gradient(
-            ahead.tables, bags, of_outputs.any(), {}, issued_at));
+            ahead.tables, ahead.own, output->rows.any(), {}, issued_at)),
+        ahead.own);
+  }
+  /// Returns those of all ranks. They are summed when they are needed, unless an optimizer sums and
+  /// applies them at once.
+  [[nodiscard]] std::vector<LookupGradient> of_all_ranks(comm::detail::RowBuffers& buffers,
+                                                         std::source_location issued_at) const {
+    auto const all = std::make_shared<ops::detail::TablesGradient const>(
+        ahead.grouped, output->group, issued_at);
+    // The next step may come before the update, on another tape.
+    buffers.read_before_next(ahead.numbers.front(), [weak = std::weak_ptr(all)] {
+      if (auto const pending = weak.lock()) {
+        static_cast<void>(pending->rows());
+      }
+    });
+    return parts_of(all, ahead.bags);
+  }
+  void gather(AnyCommunicator const& communicator, float factor, std::source_location issued_at) {
+    ScopeOfGroup const scope(output->group, issued_at);
+    gather_rows(output->rows, ahead.values, communicator, factor, issued_at);
+    is_gathered = true;
+  }
+
+ private:
+  [[nodiscard]] std::vector<LookupGradient> parts_of(
+      std::shared_ptr<ops::detail::TablesGradient const> const& all,
+      ops::TableBags<AnyRuntime> const& bags) const {
     std::vector<LookupGradient> gradients;
     for (std::int64_t t = 0; t < ahead.tables.tables(); ++t) {
       gradients.push_back(
@@ -81,14 +116,6 @@ struct ManyExchanged {
            output->group});
     }
     return gradients;
-  }
-  void gather(AnyCommunicator const& communicator, float factor, std::source_location issued_at) {
-    ScopeOfGroup const scope(output->group, issued_at);
-    auto const width = ahead.tables.width();
-    auto const& device = ahead.tables.device();
-    auto const sent = padded(output->rows, {ahead.capacity, width}, device, factor, issued_at);
-    values.emplace(device, Shape{communicator.size() * ahead.capacity, width});
-    comm::detail::all_gather(communicator, sent.any(), values->any(), issued_at);
   }
 };
 
@@ -170,11 +197,15 @@ struct Exchanged {
                      float factor,
                      std::source_location issued_at) {
     ScopeOfGroup const scope(group(), issued_at);
-    auto const width = table->weights.shape()[1];
-    auto const sent =
-        own_values(width, ahead->sent == SentGradient::outputs ? factor : 1, issued_at);
-    values.emplace(table->weights.device(), Shape{communicator.size() * ahead->capacity, width});
-    comm::detail::all_gather(communicator, sent.any(), values->any(), issued_at);
+    values = ahead->values
+                 ? *ahead->values
+                 : Floats(table->weights.device(),
+                          {communicator.size() * ahead->capacity, table->weights.shape()[1]});
+    gather_rows(own_values(),
+                *values,
+                communicator,
+                ahead->sent == SentGradient::outputs ? factor : 1,
+                issued_at);
   }
   void gather(std::int64_t capacity,
               AnyCommunicator const& communicator,
@@ -224,18 +255,14 @@ struct Exchanged {
   }
 
  private:
-  /// Returns what this rank sends, as many rows as the capacity of the ids ahead. Those behind the
-  /// rows that have a gradient may be any.
-  [[nodiscard]] Floats own_values(std::int64_t width,
-                                  float factor,
-                                  std::source_location issued_at) const {
-    std::optional<Floats> of_rank;
+  /// Returns what this rank sends. Rows behind those that have a gradient may be any.
+  [[nodiscard]] std::optional<Floats> own_values() const {
     if (output) {
-      of_rank = output->rows;
-    } else if (own.front() != nullptr) {
-      of_rank = std::get<ops::RowGradients<AnyRuntime>>(own.front()->rows).values;
+      return output->rows;
     }
-    return padded(of_rank, {ahead->capacity, width}, table->weights.device(), factor, issued_at);
+    return own.front() == nullptr
+               ? std::nullopt
+               : std::optional(std::get<ops::RowGradients<AnyRuntime>>(own.front()->rows).values);
   }
 };
 
@@ -244,7 +271,7 @@ struct Exchanged {
 void drop_many(std::vector<Exchanged>& all, ManyExchanged& many, std::source_location issued_at) {
   std::vector<LookupGradient> gradients;
   if (many.output) {
-    gradients = many.gradients(many.ahead.own, many.output->rows, issued_at);
+    gradients = many.of_this_rank(issued_at);
   }
   for (std::size_t t = 0; t < many.ahead.numbers.size(); ++t) {
     auto& table = all[many.ahead.numbers[t]];
@@ -304,6 +331,7 @@ void exchange_rows(TapeState& state,
                    GradientsAhead ahead,
                    AnyCommunicator const& communicator,
                    float factor,
+                   comm::detail::RowBuffers& buffers,
                    std::source_location issued_at) {
   if (tables.empty() || (communicator.size() == 1 && parts.size() == 1 && factor == 1)) {
     return;
@@ -333,7 +361,7 @@ void exchange_rows(TapeState& state,
   for (std::size_t i = 0; i < all.size(); ++i) {
     auto* const many = all[i].many;
     if (many != nullptr) {
-      if (!many->values) {
+      if (!many->is_gathered) {
         many->gather(communicator, factor, issued_at);
       }
     } else if (all[i].ahead) {
@@ -343,8 +371,8 @@ void exchange_rows(TapeState& state,
     }
   }
   for (auto const& many : of_many) {
-    if (many.values) {
-      auto const gradients = many.gradients(many.ahead.bags, *many.values, issued_at);
+    if (many.is_gathered) {
+      auto const gradients = many.of_all_ranks(buffers, issued_at);
       for (std::size_t t = 0; t < gradients.size(); ++t) {
         replace_rows(state, tables[many.ahead.numbers[t]].weights, gradients[t]);
       }

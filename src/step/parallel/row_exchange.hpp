@@ -58,6 +58,7 @@ void exchange_rows(TapeState& state,
                    GradientsAhead ahead,
                    comm::detail::AnyCommunicator const& communicator,
                    float factor,
+                   comm::detail::RowBuffers& buffers,
                    std::source_location issued_at);
 
 }  // namespace msstream::detail

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/embedding/embedding_tables.hpp"
 #include "ops/embedding/table_gradient.hpp"
+#include "step/engine_queries.hpp"
+#include "step/parallel/or_give_up.hpp"
 #include "step/parallel/sharded_tables_state.hpp"
 #include "step/tape_state.hpp"
 
 #include <msstream/ops/matrix.hpp>
+#include <msstream/stream/detail/any_stream_scope.hpp>
 #include <msstream/tensor/detail/any_copy.hpp>
 #include <msstream/tensor/issue.hpp>
 #include <msstream/trace/name_scope.hpp>
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <stdexcept>
@@ -50,11 +54,19 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
   if (tape == nullptr) {
     return pooled;
   }
+  bool const has_gradient =
+      tape->is_recording() && !distinct_ && std::ranges::any_of(parts_, [&](auto const& part) {
+        return tape->wants_gradient(part.weights);
+      });
+  auto const ahead = std::make_shared<std::optional<GroupedAhead>>(
+      has_gradient
+          ? or_give_up(communicator_, [&] { return grouped_ahead(*ids, argmax, issued_at); })
+          : std::nullopt);
   auto const is_played_back = std::make_shared<bool>(false);
   if (!distinct_) {
     waiting_->played_back.push_back(is_played_back);
   }
-  auto play_back = [self = shared_from_this(), ids, argmax, is_played_back, issued_at](
+  auto play_back = [self = shared_from_this(), ids, argmax, ahead, is_played_back, issued_at](
                        AnyTape& playing, AnyTensor const& pooled_gradient) {
     Floats const gradient(OfKnownType(), pooled_gradient);
     *is_played_back = true;
@@ -64,7 +76,8 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
     if (self->distinct_) {
       self->distinct_->send_back(*self, playing, *ids->distinct, gradient, argmax, issued_at);
     } else {
-      self->send_back(playing, *ids, gradient, argmax, issued_at);
+      auto const grouped = std::exchange(*ahead, std::nullopt);
+      self->send_back(playing, *ids, gradient, argmax, grouped, issued_at);
     }
   };
   // A tape that watches its inputs takes an operation without any for one that reads all.
@@ -189,15 +202,37 @@ Floats ShardedTablesState::join(ExchangedIds const& ids,
   return output;
 }
 
+std::optional<ShardedTablesState::GroupedAhead> ShardedTablesState::grouped_ahead(
+    ExchangedIds const& ids,
+    std::optional<TensorOf<std::int32_t>> const& argmax,
+    std::source_location issued_at) const {
+  auto const width = own().width;
+  if (!all_ || (divided_ && replicated_) || width != layout_.widest_gradient) {
+    return std::nullopt;
+  }
+  Floats const received(device_, {ranks(), options_.most_samples * width});
+  AnyStreamScope const scope(ahead_, {}, issued_at);
+  NameScope const names("sharded_tables");
+  return GroupedAhead{
+      received,
+      ops::detail::group_tables(*all_,
+                                *ids.received,
+                                received.reshaped({ranks() * options_.most_samples, width}).any(),
+                                argmax,
+                                0,
+                                issued_at)};
+}
+
 void ShardedTablesState::send_back(AnyTape& tape,
                                    ExchangedIds const& ids,
                                    Floats const& gradient,
                                    std::optional<TensorOf<std::int32_t>> const& argmax,
+                                   std::optional<GroupedAhead> const& ahead,
                                    std::source_location issued_at) const {
   auto const most_bags = options_.most_samples;
   auto const stride = most_bags * layout_.widest_gradient;
   Floats const sent(device_, {ranks(), stride});
-  Floats const received(device_, {ranks(), stride});
+  Floats const received = ahead ? ahead->received : Floats(device_, {ranks(), stride});
   auto read = reads(arrays_.all(), gradient);
   if (ids.divisors) {
     read.add(*ids.divisors);
@@ -226,9 +261,19 @@ void ShardedTablesState::send_back(AnyTape& tape,
   if (!awaits_backward()) {
     send_ahead();
   }
+  if (ahead) {
+    add_rows(tape, 0, *ids.received, ahead->grouped, issued_at);
+    return;
+  }
   if (!all_) {
     return;
   }
+  auto const grouped = [&](Tables const& tables,
+                           Bags const& bags,
+                           Floats const& outputs,
+                           std::optional<TensorOf<std::int32_t>> const& largest) {
+    return ops::detail::group_tables(tables, bags, outputs.any(), largest, 0, issued_at);
+  };
   auto const width = own().width;
   auto const rest = stride - most_bags * width;
   auto of_blocks = received;
@@ -238,18 +283,18 @@ void ShardedTablesState::send_back(AnyTape& tape,
   }
   of_blocks = of_blocks.reshaped({ranks() * most_bags, width});
   if (!divided_ || !replicated_) {
-    add_rows(tape, *all_, 0, *ids.received, of_blocks, argmax, issued_at);
+    add_rows(tape, 0, *ids.received, grouped(*all_, *ids.received, of_blocks, argmax), issued_at);
     return;
   }
   std::array<std::int64_t, 2> const widths{own().divided_width, layout_.replicated_width};
   auto const gradients = ops::detail::split(of_blocks, widths, {true, true}, issued_at);
   auto const divided = divided_->tables();
   auto const bags = bags_of(*ids.received, 0, divided);
-  add_rows(tape, *divided_, 0, bags, *gradients[0], argmax, issued_at);
+  add_rows(tape, 0, bags, grouped(*divided_, bags, *gradients[0], argmax), issued_at);
   // By themselves, because the bits of a sum may depend on the other tables of an operation, and
   // all ranks must move a replicated table equally.
   auto const others = bags_of(*ids.received, divided, replicated_->tables());
-  add_rows(tape, *replicated_, divided, others, *gradients[1], {}, issued_at);
+  add_rows(tape, divided, others, grouped(*replicated_, others, *gradients[1], {}), issued_at);
 }
 
 ops::TableBags<AnyRuntime> ShardedTablesState::bags_of(Bags const& bags,
@@ -264,18 +309,19 @@ ops::TableBags<AnyRuntime> ShardedTablesState::bags_of(Bags const& bags,
 }
 
 void ShardedTablesState::add_rows(AnyTape& tape,
-                                  Tables const& tables,
                                   std::int64_t first_part,
                                   Bags const& bags,
-                                  Floats const& gradient,
-                                  std::optional<TensorOf<std::int32_t>> const& argmax,
+                                  ops::detail::GroupedTables grouped,
                                   std::source_location issued_at) const {
+  auto const tables = grouped.tables;
+  // Summed when the sums are needed, unless an optimizer sums and applies them at once.
   auto const rows = std::make_shared<ops::detail::TablesGradient const>(
-      ops::detail::embedding_tables_gradient(tables, bags, gradient.any(), argmax, issued_at));
+      std::move(grouped), current_scope(*device_).group(), issued_at);
   for (std::int64_t t = 0; t < tables.tables(); ++t) {
     tape.add_table_part(parts_[static_cast<std::size_t>(first_part + t)].weights,
                         {rows, t, tables.first_row(t), ops::detail::most_rows_of(tables, bags, t)},
-                        issued_at);
+                        issued_at,
+                        AnyTape::OutputMemory::own);
   }
 }
 

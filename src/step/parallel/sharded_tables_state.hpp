@@ -3,6 +3,7 @@
 
 #include "ops/common/bag_view.hpp"
 #include "ops/common/id_trap.hpp"
+#include "ops/embedding/tables_gradient.hpp"
 #include "step/parallel/device_arrays.hpp"
 #include "step/parallel/distinct_rows.hpp"
 #include "step/parallel/pooled_ahead.hpp"
@@ -213,23 +214,34 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
                             std::optional<Floats> const& late,
                             std::optional<Floats> const& of_replicated,
                             std::source_location issued_at) const;
+  /// The positions of a lookup, grouped by row before the backward, of which the gradients of the
+  /// rows will be sums.
+  struct GroupedAhead {
+    Floats received;  ///< for the gradients of the outputs of all ranks
+    ops::detail::GroupedTables grouped;
+  };
+  /// Groups the ids of a lookup, on the group of lookups ahead, beside what follows the lookup.
+  /// Returns null if this rank has no tables, or receives more than the gradients of one lookup.
+  [[nodiscard]] std::optional<GroupedAhead> grouped_ahead(
+      ExchangedIds const& ids,
+      std::optional<TensorOf<std::int32_t>> const& argmax,
+      std::source_location issued_at) const;
   /// Sends the gradient of the pooled rows to the ranks that have the rows, and adds those of this
   /// rank's blocks to the tape.
   void send_back(AnyTape& tape,
                  ExchangedIds const& ids,
                  Floats const& gradient,
                  std::optional<TensorOf<std::int32_t>> const& argmax,
+                 std::optional<GroupedAhead> const& ahead,
                  std::source_location issued_at) const;
   /// Returns the bags of `count` tables from `first` on.
   [[nodiscard]] static Bags bags_of(Bags const& bags, std::int64_t first, std::int64_t count);
   /// Adds the gradients of the rows of tables, whose weights are those of parts from `first_part`
-  /// on.
+  /// on. The gradient of the outputs is in memory that nothing else writes until the update.
   void add_rows(AnyTape& tape,
-                Tables const& tables,
                 std::int64_t first_part,
                 Bags const& bags,
-                Floats const& gradient,
-                std::optional<TensorOf<std::int32_t>> const& argmax,
+                ops::detail::GroupedTables grouped,
                 std::source_location issued_at) const;
 
   std::vector<TableSpec> tables_;

@@ -167,6 +167,7 @@ std::vector<TablesAhead> LookupsInMany::gathered(
     std::size_t stride,
     std::size_t first,
     comm::detail::AnyCommunicator const& communicator,
+    comm::detail::RowBuffers& buffers,
     std::source_location issued_at) const {
   std::vector<TablesAhead> all;
   for (auto const& lookup : lookups_) {
@@ -192,12 +193,19 @@ std::vector<TablesAhead> LookupsInMany::gathered(
     auto const sent = padded(lookup.tables, lookup.bags, samples, issued_at);
     AnyTensor const received(sent.device(), sent.dtype(), {ranks * sent.count()});
     comm::detail::all_gather(communicator, sent, received, issued_at);
+    ops::TableBags<AnyRuntime> const bags{
+        .ids = by_table(lookup.tables, received, ranks, samples, issued_at),
+        .batch = ranks * samples};
+    auto const width = lookup.tables.width();
+    auto const kept = buffers.rows(lookup.numbers.front(), ranks * samples, width, communicator);
+    auto const values = kept ? *kept : Floats(sent.device(), {ranks * samples, width});
     all.push_back({lookup.tables,
                    lookup.numbers,
                    lookup.bags,
                    samples,
-                   {.ids = by_table(lookup.tables, received, ranks, samples, issued_at),
-                    .batch = ranks * samples}});
+                   bags,
+                   values,
+                   ops::detail::group_tables(lookup.tables, bags, values.any(), {}, 0, issued_at)});
   }
   return all;
 }

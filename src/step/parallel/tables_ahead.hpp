@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "comm/mail/row_buffers.hpp"
+#include "ops/embedding/tables_gradient.hpp"
 #include "step/by_memory.hpp"
 #include "step/parallel/rows_of_ranks.hpp"
 
@@ -21,10 +23,12 @@ namespace msstream::detail {
 /// gathered before the backward.
 struct TablesAhead {
   ops::EmbeddingTables<AnyRuntime> tables;
-  std::vector<std::size_t> numbers;  ///< by table of the lookup, its number in the step
-  ops::TableBags<AnyRuntime> own;    ///< of this rank
-  std::int64_t capacity;             ///< as many samples as each rank sends
-  ops::TableBags<AnyRuntime> bags;   ///< of ranks * capacity samples; ids of padding are -1
+  std::vector<std::size_t> numbers;    ///< by table of the lookup, its number in the step
+  ops::TableBags<AnyRuntime> own;      ///< of this rank
+  std::int64_t capacity;               ///< as many samples as each rank sends
+  ops::TableBags<AnyRuntime> bags;     ///< of ranks * capacity samples; ids of padding are -1
+  Floats values;                       ///< for the gradients of the outputs of all ranks
+  ops::detail::GroupedTables grouped;  ///< the positions of `bags`, with `values`
 };
 
 /// The recorded lookups in many tables that may send gradients of outputs: those that have a fixed
@@ -51,12 +55,14 @@ class LookupsInMany {
   [[nodiscard]] std::array<std::int64_t, kToldNumbers> told_of(std::size_t table) const;
   /// Gathers the ids of the lookups that all ranks have alike and whose outputs are fewer bytes to
   /// send than their rows, where a collective counts as so many bytes as it costs. `told_by[rank]`
-  /// begins the numbers of a table at `table * stride + first`. Issued to the communicator's group.
+  /// begins the numbers of a table at `table * stride + first`. Also groups the ids of all ranks.
+  /// Issued to the communicator's group.
   [[nodiscard]] std::vector<TablesAhead> gathered(
       std::vector<std::vector<std::int64_t>> const& told_by,
       std::size_t stride,
       std::size_t first,
       comm::detail::AnyCommunicator const& communicator,
+      comm::detail::RowBuffers& buffers,
       std::source_location issued_at) const;
 
  private:

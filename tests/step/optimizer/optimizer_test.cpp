@@ -176,6 +176,35 @@ TYPED_TEST(OptimizerTest, updates_a_table_on_the_group_of_its_lookup) {
   EXPECT_EQ(update->lane, "group 2 compute");
 }
 
+TYPED_TEST(OptimizerTest, counts_on_the_group_of_tables_that_it_sums_and_moves_at_once) {
+  StreamPool pool(this->device(), {.groups = 3});
+  for (bool const is_at_once : {true, false}) {
+    Optimizer<TypeParam> optimizer(this->device(),
+                                   {.kind = ops::OptimizerKind::adam, .learning_rate = 1.0F});
+    auto const dense = this->any({2});
+    auto const table = this->any({4, 2});
+    optimizer.add("dense", dense);
+    optimizer.add_table("table", table);
+    GradientTape tape(this->device());
+    auto const of_dense = ops::sum(tape, dense);
+    ops::EmbeddingTables<TypeParam> const tables(this->device(), {{table}});
+    auto const pooled = [&] {
+      StreamScope const branch(pool[2], {.include_grad = true});
+      auto const ids = this->put(Integers{1, 3});
+      return is_at_once ? ops::embedding_lookup(tape, tables, {.ids = ids, .batch = 2})
+                        : ops::embedding_lookup(tape, table, {ids});
+    }();
+    tape.backward(ops::add(tape, of_dense, ops::sum(tape, pooled)));
+    this->device().start_spans();
+    optimizer.step(tape);
+    auto const timeline = this->device().stop_spans();
+    auto const count =
+        std::ranges::find(timeline.spans(), "advance_step", &trace::Timeline::Span::name);
+    ASSERT_NE(count, timeline.spans().end());
+    EXPECT_EQ(count->lane, is_at_once ? "group 2 compute" : "default group compute");
+  }
+}
+
 TYPED_TEST(OptimizerTest, moves_the_tables_of_a_group_together_with_the_same_bits) {
   auto const start = this->random.reals(12);
   // The groups on which each of six tables is looked up: table 3 on two groups, table 4 outside the

@@ -197,6 +197,35 @@ TYPED_TEST(PooledBeside, rows_go_behind_the_gradients_of_the_batch_before) {
   });
 }
 
+TYPED_TEST(PooledBeside, ids_are_grouped_beside_what_follows_the_lookup) {
+  on_ranks<TypeParam>(2, [](Rank<TypeParam> const& rank) {
+    TwoBatches<TypeParam> batches(rank, SentRows::pooled);
+    auto const& tables = batches.tables;
+    batches.train();
+    batches.tape.clear();
+    auto const trace = record_step(rank.device, [&] {
+      auto const pooled = tables.lookup(batches.tape, tables.exchange(batches.next_bags.bags()));
+      batches.tape.backward(ops::sum(batches.tape, ops::sum(batches.tape, pooled, 0), 0));
+      batches.optimizer.step(batches.tape);
+    });
+    std::vector<std::string> streams_that_group;
+    std::size_t updates = 0;
+    for (auto const& operation : trace.operations()) {
+      if (operation.name.ends_with("embedding_tables_places")) {
+        streams_that_group.push_back(trace.streams()[operation.stream].name);
+      }
+      updates += operation.name.ends_with("update_tables") ? 1 : 0;
+      EXPECT_FALSE(operation.name.ends_with("embedding_tables_gradient")) << operation.name;
+    }
+    EXPECT_EQ(updates, 1U) << "sums and applies the gradients at once";
+    auto const& layout = tables.any().state().layout();
+    auto const width = layout.ranks[static_cast<std::size_t>(rank.rank())].width;
+    if (width == layout.widest_gradient) {  // so on one of the ranks
+      EXPECT_THAT(streams_that_group, ::testing::ElementsAre(::testing::HasSubstr("ahead of")));
+    }
+  });
+}
+
 TYPED_TEST(PooledBeside, untouched_bags_come_while_the_update_is_held) {
   using R = TypeParam;
   constexpr auto kSamples = TwoBatches<R>::kSamples;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/carry_out.hpp"
 
+#include "comm/elements/combined.hpp"
+
 #include <msstream/base/dtype.hpp>
 
 #include <algorithm>
@@ -17,17 +19,6 @@ namespace {
 
 /// The number of elements that are combined at a time, so that they stay in the first cache.
 constexpr std::int64_t kBlock = 512;
-
-/// The type in which elements are combined: float32 for floats, an unsigned integer, whose sums
-/// wrap around, for sums of integers.
-template <class T>
-struct Combined {
-  using type = float;
-};
-template <std::integral T>
-struct Combined<T> {
-  using type = T;
-};
 
 template <class T>
 [[nodiscard]] auto widened(T value) {
@@ -46,38 +37,12 @@ template <class T, class C>
   }
 }
 
-template <class C>
-[[nodiscard]] C sum_of(C a, C b) {
-  if constexpr (std::integral<C>) {
-    using Unsigned = std::make_unsigned_t<C>;
-    return static_cast<C>(
-        static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b)));
-  } else {
-    return a + b;
-  }
-}
-/// Returns whether `b` takes the place of `a` as the largest or least element: a NaN does, and
-/// stays.
-template <class C>
-[[nodiscard]] bool is_beyond(C a, C b, Reduction reduction) {
-  bool const is_farther = reduction == Reduction::max ? b > a : b < a;
-  return is_farther || b != b;
-}
-
-template <class C>
-[[nodiscard]] C combined(C a, C b, Reduction reduction) {
-  if (reduction == Reduction::max || reduction == Reduction::min) {
-    return is_beyond(a, b, reduction) ? b : a;
-  }
-  return sum_of(a, b);
-}
-
 /// Combines elements [begin, begin + result.size()) of all inputs in the order of the ranks.
 template <class T>
 void combine(Inputs inputs,
              Reduction reduction,
              std::int64_t begin,
-             std::span<typename Combined<T>::type> result) {
+             std::span<Combined<T>> result) {
   bool is_first = true;
   for (auto const* const of_rank : inputs) {
     auto const* const input = static_cast<T const*>(of_rank) + begin;
@@ -100,7 +65,7 @@ void combine(Inputs inputs,
 template <class T, class Write>
 void reduce(
     Inputs inputs, Reduction reduction, std::int64_t begin, std::int64_t end, Write const& write) {
-  std::array<typename Combined<T>::type, kBlock> buffer;
+  std::array<Combined<T>, kBlock> buffer;
   for (std::int64_t at = begin; at < end; at += kBlock) {
     std::span const values(buffer.data(), static_cast<std::size_t>(std::min(kBlock, end - at)));
     combine<T>(inputs, reduction, at, values);
@@ -153,25 +118,6 @@ void reduce_scatter(int rank, Parts parts) {
             begin,
             begin + mine.what.count,
             [&](std::int64_t at, auto values) { store<T>(mine.output, at - begin, values); });
-}
-
-/// Calls `function(T())` with a value of the element type.
-template <class Function>
-void with_type(DType dtype, Function const& function) {
-  switch (dtype) {
-    case DType::float32:
-      return function(float());
-    case DType::float16:
-      return function(float16());
-    case DType::bfloat16:
-      return function(bfloat16());
-    case DType::int32:
-      return function(std::int32_t());
-    case DType::int64:
-      return function(std::int64_t());
-    case DType::uint8:
-      return function(std::uint8_t());
-  }
 }
 
 void copy(

@@ -59,6 +59,13 @@ std::size_t bytes_given(Collective const& what, int ranks) noexcept {
                    static_cast<std::size_t>(is_part ? ranks : 1);
 }
 
+std::size_t bytes_for_each(Collective const& what, int ranks) noexcept {
+  bool const is_whole =
+      what.kind == CollectiveKind::all_reduce || what.kind == CollectiveKind::all_gather ||
+      what.kind == CollectiveKind::broadcast || what.kind == CollectiveKind::barrier;
+  return bytes_given(what, ranks) / static_cast<std::size_t>(is_whole ? 1 : ranks);
+}
+
 bool agree(Collective const& a, Collective const& b) noexcept {
   if (a.dtype != b.dtype || a.count != b.count) {
     return false;

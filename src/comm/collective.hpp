@@ -54,6 +54,8 @@ struct Part {
 }
 /// Returns the bytes that a rank gives to a collective of `ranks`.
 [[nodiscard]] std::size_t bytes_given(Collective const& what, int ranks) noexcept;
+/// Returns the bytes that a rank gives to each rank of a collective of all, at most.
+[[nodiscard]] std::size_t bytes_for_each(Collective const& what, int ranks) noexcept;
 /// Returns whether two collectives that need each other are two parts of one.
 [[nodiscard]] bool agree(Collective const& a, Collective const& b) noexcept;
 

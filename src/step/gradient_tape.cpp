@@ -332,15 +332,9 @@ bool detail::AnyTape::take_pooled_gradient(ops::EmbeddingTables<detail::AnyRunti
 
 void detail::AnyTape::add_table_part(detail::AnyTensor const& table,
                                      ops::detail::TablePart gradient,
-                                     std::source_location issued_at,
-                                     OutputMemory memory) {
+                                     std::source_location issued_at) {
   if (!wants_gradient(table)) {
     return;
-  }
-  if (state_->watch != nullptr && memory == OutputMemory::shared) {
-    // A DataParallel may average the dense gradients of this backward in their memory, which that
-    // of the lookup's output may share.
-    (void)gradient.all->rows();
   }
   // A search for NaN reads whole tensors, in which those of many tables have gaps.
   if (state_->searches != nullptr || state_->is_result(table)) {

@@ -29,13 +29,17 @@ std::string stream_of_communicator(StepTrace const& trace, std::size_t operation
   return stream.starts_with(kBegin) ? stream : std::string();
 }
 
+namespace {
+
 /// Returns the name of a stream on which an operation stays whatever its group is: a
 /// communicator's, or that of lookups ahead; empty for others.
-[[nodiscard]] static std::string own_stream_of(StepTrace const& trace, std::size_t operation) {
+[[nodiscard]] std::string own_stream_of(StepTrace const& trace, std::size_t operation) {
   constexpr std::string_view kAhead = "ahead of ";
   auto const& stream = trace.streams()[trace.operations()[operation].stream].name;
   return stream.starts_with(kAhead) ? stream : stream_of_communicator(trace, operation);
 }
+
+}  // namespace
 
 StepGroups groups_by(StepTrace const& trace, StreamAssignment const& assignment) {
   auto groups = recorded_groups(trace);

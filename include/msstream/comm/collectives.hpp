@@ -27,9 +27,9 @@ namespace msstream::comm {
 /// other parts, ranks that are threads fail with CollectiveError, and processes write elsewhere. If
 /// a rank is lost while others are in a collective of a tensor that NCCL has registered, NCCL
 /// cannot end it: they wait for ever. After any failure, copies of other ranks may still write to
-/// the tensor for a moment. The memory comes from the
-/// driver, and not from the device's allocator, and dropping the tensor blocks the host until its
-/// uses are complete. Blocks the host until all ranks have called it. Throws std::invalid_argument
+/// the tensor for a moment. The memory comes from the driver, and not from the device's allocator,
+/// and dropping the tensor blocks the host until its uses are complete. Blocks the host until all
+/// ranks have called it. Throws std::invalid_argument
 /// on all ranks if their shapes or element types differ, the failure of the communicator,
 /// std::logic_error in a capture, and std::runtime_error on all ranks if one has too little memory,
 /// or if NCCL fails, which ends the communicator.

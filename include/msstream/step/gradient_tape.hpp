@@ -197,14 +197,10 @@ class GradientTape<detail::AnyRuntime> {
   [[nodiscard]] bool take_pooled_gradient(ops::EmbeddingTables<detail::AnyRuntime> const& tables,
                                           detail::AnyTensor const& gradient,
                                           std::source_location issued_at) const;
-  /// Says whether the gradient of a lookup's output may share its memory with other gradients of
-  /// the backward, or is in memory that nothing else writes until the update.
-  enum class OutputMemory : std::uint8_t { shared, own };
   /// Adds the gradient of one table among those of many.
   void add_table_part(detail::AnyTensor const& table,
                       ops::detail::TablePart gradient,
-                      std::source_location issued_at,
-                      OutputMemory memory = OutputMemory::shared);
+                      std::source_location issued_at);
   /// Returns the ids of a lookup grouped by value. The reference is valid until the backward ends.
   ops::UniqueRows<detail::AnyRuntime> const& unique_rows(ops::Bags<detail::AnyRuntime> const& bags,
                                                          std::int64_t rows,

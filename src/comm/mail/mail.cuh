@@ -81,7 +81,7 @@ __device__ inline void move_bytes(std::byte* to, std::byte const* from, std::siz
                 bytes - done);
 }
 
-/// The bytes of a block: a range of those of all blocks.
+/// The bytes of a block, or of a piece of them: a range of those of all blocks.
 struct BlockRange {
   std::size_t begin;
   std::size_t bytes;
@@ -92,6 +92,12 @@ struct BlockRange {
     auto const begin = each * blockIdx.x < bytes_of_all ? each * blockIdx.x : bytes_of_all;
     auto const rest = bytes_of_all - begin;
     return {begin, each < rest ? each : rest};
+  }
+  /// Returns the bytes of one of its pieces.
+  [[nodiscard]] __device__ BlockRange piece(int number, std::size_t piece_bytes) const {
+    auto const at = number * piece_bytes;
+    auto const left = bytes - at;
+    return {begin + at, left < piece_bytes ? left : piece_bytes};
   }
   /// Returns the number of pieces, at least `least`.
   [[nodiscard]] __device__ int pieces(std::size_t piece_bytes, int least = 0) const {

@@ -80,44 +80,31 @@ Mail::Mail(std::shared_ptr<Backend> runtime, Peers& peers, CommunicatorSettings 
   boxes_.signals = signals_.shared;
 }
 
-Mail::~Mail() = default;
-
 bool Mail::is_large(std::size_t bytes) const noexcept {
   return bytes / static_cast<std::size_t>(boxes_.size) >= kLeastBytesOfEngines;
 }
 
 bool Mail::is_for_engines(Collective const& what) const noexcept {
-  bool const is_gathered = what.kind == CollectiveKind::all_gather;
-  if (what.output_place < 0 || (!is_gathered && what.kind != CollectiveKind::all_to_all)) {
-    return false;
-  }
-  auto const ranks = static_cast<std::size_t>(is_gathered ? boxes_.size : 1);
-  return uses_engines_ || is_large(bytes_given(what, boxes_.size) * ranks);
+  bool const can_be =
+      what.kind == CollectiveKind::all_gather || what.kind == CollectiveKind::all_to_all;
+  return can_be && what.output_place >= 0 &&
+         (uses_engines_ || bytes_for_each(what, boxes_.size) >= kLeastBytesOfEngines);
 }
 
 bool Mail::serves(Collective const& what) const noexcept {
-  if (is_for_engines(what)) {
-    return true;
-  }
-  auto const ranks = static_cast<std::size_t>(boxes_.size);
-  auto const bytes = bytes_given(what, boxes_.size);
+  auto const bytes = bytes_for_each(what, boxes_.size);
+  auto const others = static_cast<std::size_t>(boxes_.size - 1);
   switch (what.kind) {
-    case CollectiveKind::all_to_all:
-      return bytes / ranks <= kMostMailedBytes;
-    case CollectiveKind::all_to_all_counted:
-    case CollectiveKind::barrier:
-      return true;
-    case CollectiveKind::all_reduce:
-      return bytes <= kMostMailedBytes && (ranks == 2 || bytes * (ranks - 1) <= kMostCombinedBytes);
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::all_gather:
-    case CollectiveKind::broadcast:
-      return bytes / (what.kind == CollectiveKind::reduce_scatter ? ranks : 1) <= kMostMailedBytes;
     case CollectiveKind::send:
     case CollectiveKind::receive:
-      break;
+      return false;
+    case CollectiveKind::all_to_all_counted:
+      return true;
+    case CollectiveKind::all_reduce:
+      return bytes <= kMostMailedBytes && (others == 1 || bytes * others <= kMostCombinedBytes);
+    default:
+      return bytes <= kMostMailedBytes || is_for_engines(what);
   }
-  return false;
 }
 
 void Mail::put(NativeStream stream, Part const& part) const {
@@ -131,8 +118,7 @@ void Mail::put_on_engines(NativeStream stream, Part const& part) const {
   bool const is_gathered = part.what.kind == CollectiveKind::all_gather;
   auto const ranks = static_cast<std::size_t>(boxes_.size);
   auto const own = static_cast<std::size_t>(boxes_.rank);
-  auto const given = static_cast<std::size_t>(part.what.count) * bytes_of(part.what.dtype);
-  auto const bytes = is_gathered ? given : given / ranks;
+  auto const bytes = bytes_for_each(part.what, boxes_.size);
   auto const* const input = static_cast<std::byte const*>(part.input);
   auto const output = on_all_ranks(part.output);
   Part const meeting{.what = {.kind = CollectiveKind::barrier}};
@@ -156,11 +142,11 @@ void Mail::put_on_engines(NativeStream stream, Part const& part) const {
 
 std::shared_ptr<void> Mail::symmetric_memory(Peers& peers, std::size_t bytes) {
   auto const mapped = std::make_shared<MappedMemory>(runtime_, peers, bytes);
-  auto* const own = mapped->of_rank()[static_cast<std::size_t>(boxes_.rank)];
   std::lock_guard const guard(mutex_);
-  symmetric_.push_back({mapped, bytes, symmetric_made_++});
+  auto const& made = symmetric_.emplace_back(Symmetric{mapped, bytes, symmetric_made_++});
   symmetric_count_.store(symmetric_.size());
-  return {own, [self = shared_from_this(), memory = mapped.get()](void*) { self->forget(memory); }};
+  return {made.of(boxes_.rank),
+          [self = shared_from_this(), memory = mapped.get()](void*) { self->forget(memory); }};
 }
 
 void Mail::forget(MappedMemory const* memory) noexcept {
@@ -175,33 +161,37 @@ void Mail::forget(MappedMemory const* memory) noexcept {
   }
 }
 
+Mail::Symmetric const* Mail::symmetric_with(void const* memory) const {
+  auto const* const at = static_cast<std::byte const*>(memory);
+  auto const found = std::ranges::find_if(symmetric_, [&](Symmetric const& symmetric) {
+    auto const* const begin = symmetric.of(boxes_.rank);
+    return at >= begin && at < begin + symmetric.bytes;
+  });
+  return found == symmetric_.end() ? nullptr : &*found;
+}
+
 std::int64_t Mail::place_of(void const* memory) const {
   constexpr unsigned kPlaceBits = 40;
-  auto const* const at = static_cast<std::byte const*>(memory);
   std::lock_guard const guard(mutex_);
-  for (auto const& symmetric : symmetric_) {
-    auto const* const begin = symmetric.memory->of_rank()[static_cast<std::size_t>(boxes_.rank)];
-    if (at >= begin && at < begin + symmetric.bytes) {
-      return (symmetric.number << kPlaceBits) + (at - begin);
-    }
-  }
-  return -1;
+  auto const* const symmetric = symmetric_with(memory);
+  return symmetric == nullptr
+             ? -1
+             : (symmetric->number << kPlaceBits) +
+                   (static_cast<std::byte const*>(memory) - symmetric->of(boxes_.rank));
 }
 
 std::array<std::byte*, Mailboxes::kMostRanks> Mail::on_all_ranks(void* memory) const {
-  auto* const at = static_cast<std::byte*>(memory);
   std::lock_guard const guard(mutex_);
-  for (auto const& symmetric : symmetric_) {
-    auto all = symmetric.memory->of_rank();
-    auto* const begin = all[static_cast<std::size_t>(boxes_.rank)];
-    if (at >= begin && at < begin + symmetric.bytes) {
-      for (int rank = 0; rank < boxes_.size; ++rank) {
-        all[static_cast<std::size_t>(rank)] += at - begin;
-      }
-      return all;
-    }
+  auto const* const symmetric = symmetric_with(memory);
+  if (symmetric == nullptr) {
+    throw std::logic_error("a collective by copy engines of a tensor that is not symmetric");
   }
-  throw std::logic_error("a collective by copy engines of a tensor that is not symmetric");
+  auto const offset = static_cast<std::byte*>(memory) - symmetric->of(boxes_.rank);
+  auto all = symmetric->memory->of_rank();
+  for (int rank = 0; rank < boxes_.size; ++rank) {
+    all[static_cast<std::size_t>(rank)] += offset;
+  }
+  return all;
 }
 
 void Mail::stop() noexcept {

@@ -44,7 +44,6 @@ class Mail : public std::enable_shared_from_this<Mail> {
   Mail(std::shared_ptr<msstream::detail::Backend> runtime,
        Peers& peers,
        CommunicatorSettings const& settings);
-  ~Mail();
   Mail(Mail const&) = delete;
   Mail& operator=(Mail const&) = delete;
 
@@ -84,12 +83,18 @@ class Mail : public std::enable_shared_from_this<Mail> {
     std::shared_ptr<MappedMemory> memory;
     std::size_t bytes;
     std::int64_t number;  ///< of those made so far, the same on all ranks
+
+    [[nodiscard]] std::byte* of(int rank) const {
+      return memory->of_rank()[static_cast<std::size_t>(rank)];
+    }
   };
 
   [[nodiscard]] static Mailboxes boxes_for(Peers const& peers, int most_sms);
   [[nodiscard]] bool is_for_engines(Collective const& what) const noexcept;
   /// Puts one rank's part of an all-gather or all-to-all on a stream, carried out by copy engines.
   void put_on_engines(msstream::detail::NativeStream stream, Part const& part) const;
+  /// Returns the symmetric memory in which some memory is, or null. The caller holds `mutex_`.
+  [[nodiscard]] Symmetric const* symmetric_with(void const* memory) const;
   /// Returns the memory of a tensor on all ranks.
   [[nodiscard]] std::array<std::byte*, Mailboxes::kMostRanks> on_all_ranks(void* memory) const;
   void forget(MappedMemory const* memory) noexcept;

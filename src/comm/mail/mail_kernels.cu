@@ -5,7 +5,6 @@
 #include "common/launch.cuh"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 namespace msstream::comm::detail {
@@ -40,36 +39,33 @@ __global__ void __launch_bounds__(kMailThreads, 1)
     peer.to_get = (copies.gets_from >> peer.rank & 1U) != 0 ? pieces : 0;
   }
   __syncthreads();
-  auto const size_of = [&](int piece) {
-    auto const left = range.bytes - piece * boxes.piece_bytes;
-    return left < boxes.piece_bytes ? left : boxes.piece_bytes;
-  };
-  auto const part = [&](auto* of, std::size_t stride, int rank, int piece) {
-    return of + rank * stride + range.begin + piece * boxes.piece_bytes;
-  };
+  auto const input_for = [&](int rank) { return copies.input + rank * copies.input_stride; };
+  auto const output_of = [&](int rank) { return copies.output + rank * copies.output_stride; };
   exchange_pieces(
       boxes,
       mail,
       copies.copies_own ? pieces : 0,
-      [&](int peer, int piece) {
-        move_bytes(mail.slot_there(peer, piece) + Mailboxes::kLine,
-                   part(copies.input, copies.input_stride, mail.peers[peer].rank, piece),
-                   size_of(piece));
+      [&](int peer, int number) {
+        auto const piece = range.piece(number, boxes.piece_bytes);
+        move_bytes(mail.slot_there(peer, number) + Mailboxes::kLine,
+                   input_for(mail.peers[peer].rank) + piece.begin,
+                   piece.bytes);
       },
-      [&](int piece) {
+      [&](int number) {
+        auto const piece = range.piece(number, boxes.piece_bytes);
         for (int peer = 0; peer < mail.count; ++peer) {
-          if (piece < mail.peers[peer].to_get) {
-            move_bytes(part(copies.output, copies.output_stride, mail.peers[peer].rank, piece),
-                       mail.slot_here(peer, piece) + Mailboxes::kLine,
-                       size_of(piece));
+          if (number < mail.peers[peer].to_get) {
+            move_bytes(output_of(mail.peers[peer].rank) + piece.begin,
+                       mail.slot_here(peer, number) + Mailboxes::kLine,
+                       piece.bytes);
           }
         }
         return true;
       },
-      [&](int piece) {
-        move_bytes(part(copies.output, copies.output_stride, boxes.rank, piece),
-                   part(copies.input, copies.input_stride, boxes.rank, piece),
-                   size_of(piece));
+      [&](int number) {
+        auto const piece = range.piece(number, boxes.piece_bytes);
+        move_bytes(
+            output_of(boxes.rank) + piece.begin, input_for(boxes.rank) + piece.begin, piece.bytes);
       });
 }
 
@@ -102,7 +98,7 @@ __device__ void report(
 }
 
 /// The first slot for a rank begins with the count of its rows, which the receiver does not know.
-/// Of a count out of range no rows are sent, and both ranks tell their hosts.
+/// If a count is out of range, no rows are sent, and both ranks tell their hosts.
 __global__ void __launch_bounds__(kMailThreads, 1)
     rows_by_mail(__grid_constant__ Mailboxes const boxes,
                  __grid_constant__ CountedRows const rows) {
@@ -133,30 +129,23 @@ __global__ void __launch_bounds__(kMailThreads, 1)
   }
   __syncthreads();
   auto const part_bytes = static_cast<std::size_t>(rows.capacity) * rows.row_bytes;
-  auto const size_of = [&](BlockRange range, int piece) {
-    auto const left = range.bytes - piece * boxes.piece_bytes;
-    return left < boxes.piece_bytes ? left : boxes.piece_bytes;
-  };
-  auto const part = [&](auto* of, BlockRange range, int rank, int piece) {
-    return of + rank * part_bytes + range.begin + piece * boxes.piece_bytes;
-  };
   auto const own_range = range_of(sent_rows[boxes.rank]);
   exchange_pieces(
       boxes,
       mail,
       own_range.pieces(boxes.piece_bytes),
-      [&](int peer, int piece) {
+      [&](int peer, int number) {
         int const rank = mail.peers[peer].rank;
-        auto const range = range_of(sent_rows[rank]);
-        auto* const slot = mail.slot_there(peer, piece);
-        if (team_thread() == 0 && piece == 0) {
+        auto const piece = range_of(sent_rows[rank]).piece(number, boxes.piece_bytes);
+        auto* const slot = mail.slot_there(peer, number);
+        if (team_thread() == 0 && number == 0) {
           *reinterpret_cast<std::int64_t*>(slot) = told_rows[rank];
         }
         move_bytes(
-            slot + Mailboxes::kLine, part(rows.input, range, rank, piece), size_of(range, piece));
+            slot + Mailboxes::kLine, rows.input + rank * part_bytes + piece.begin, piece.bytes);
       },
-      [&](int piece) {
-        if (piece == 0) {
+      [&](int number) {
+        if (number == 0) {
           if (int const i = team_thread(); i < mail.count) {
             auto& peer = mail.peers[i];
             auto const told = __ldcg(reinterpret_cast<long long const*>(mail.slot_here(i, 0)));
@@ -176,29 +165,21 @@ __global__ void __launch_bounds__(kMailThreads, 1)
           }
         }
         for (int peer = 0; peer < mail.count; ++peer) {
-          if (piece < mail.peers[peer].to_get) {
+          if (number < mail.peers[peer].to_get) {
             int const rank = mail.peers[peer].rank;
-            auto const range = range_of(got_rows[rank]);
-            move_bytes(part(rows.output, range, rank, piece),
-                       mail.slot_here(peer, piece) + Mailboxes::kLine,
-                       size_of(range, piece));
+            auto const piece = range_of(got_rows[rank]).piece(number, boxes.piece_bytes);
+            move_bytes(rows.output + rank * part_bytes + piece.begin,
+                       mail.slot_here(peer, number) + Mailboxes::kLine,
+                       piece.bytes);
           }
         }
         return true;
       },
-      [&](int piece) {
-        move_bytes(part(rows.output, own_range, boxes.rank, piece),
-                   part(rows.input, own_range, boxes.rank, piece),
-                   size_of(own_range, piece));
+      [&](int number) {
+        auto const piece = own_range.piece(number, boxes.piece_bytes);
+        auto const at = boxes.rank * part_bytes + piece.begin;
+        move_bytes(rows.output + at, rows.input + at, piece.bytes);
       });
-}
-
-/// Returns the bytes that a rank gives to each other one.
-[[nodiscard]] std::size_t bytes_for_each(Collective const& what, int ranks) {
-  auto const bytes = static_cast<std::size_t>(what.count) * bytes_of(what.dtype);
-  bool const is_divided =
-      what.kind == CollectiveKind::all_to_all || what.kind == CollectiveKind::all_to_all_counted;
-  return is_divided ? bytes / static_cast<std::size_t>(ranks) : bytes;
 }
 
 /// Returns the number of blocks: one for each so many bytes that a block's way to another rank
@@ -230,7 +211,6 @@ void put_by_mail(msstream::detail::NativeStream stream,
                 .sends_to = others,
                 .gets_from = others,
                 .copies_own = false};
-  auto const only = [&](int rank) { return 1U << static_cast<unsigned>(rank); };
   switch (what.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_scatter:
@@ -257,7 +237,7 @@ void put_by_mail(msstream::detail::NativeStream stream,
     case CollectiveKind::broadcast:
       copies.output_stride = 0;
       copies.sends_to = what.peer == boxes.rank ? others : 0;
-      copies.gets_from = what.peer == boxes.rank ? 0 : only(what.peer);
+      copies.gets_from = what.peer == boxes.rank ? 0 : 1U << static_cast<unsigned>(what.peer);
       break;
     case CollectiveKind::send:
     case CollectiveKind::receive:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "comm/elements/combined.hpp"
 #include "comm/mail/mail.cuh"
 #include "comm/mail/mail_reductions.cuh"
 #include "common/float_conversions.cuh"
@@ -14,11 +15,6 @@ namespace {
 using ops::kernels::check_cuda;
 using ops::kernels::check_launch;
 
-/// The type in which elements are combined: float32 for floats, an unsigned integer, whose sums
-/// wrap around, for sums of integers.
-template <class T>
-using Combined = std::conditional_t<std::is_integral_v<T>, T, float>;
-
 template <class T>
 __device__ Combined<T> widened(T value) {
   if constexpr (std::is_integral_v<T>) {
@@ -33,21 +29,6 @@ __device__ T narrowed(Combined<T> value) {
     return value;
   } else {
     return ops::kernels::narrowed<T>(value);
-  }
-}
-
-template <class C>
-__device__ C combined(C a, C b, Reduction reduction) {
-  if (reduction == Reduction::max || reduction == Reduction::min) {
-    bool const is_farther = reduction == Reduction::max ? b > a : b < a;
-    return is_farther || b != b ? b : a;  // a NaN stays
-  }
-  if constexpr (std::is_integral_v<C>) {
-    using Unsigned = std::make_unsigned_t<C>;
-    return static_cast<C>(
-        static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b)));
-  } else {
-    return a + b;
   }
 }
 
@@ -161,37 +142,35 @@ __global__ void __launch_bounds__(kMailThreads, 1)
     mail.peers[i].to_send = mail.peers[i].to_get = pieces;
   }
   __syncthreads();
-  auto const size_of = [&](int piece) {
-    auto const left = range.bytes - piece * boxes.piece_bytes;
-    return left < boxes.piece_bytes ? left : boxes.piece_bytes;
-  };
-  auto const input_for = [&](int rank, int piece) {
-    return reduced.input + rank * reduced.input_stride + range.begin + piece * boxes.piece_bytes;
+  auto const input_for = [&](int rank, BlockRange const& piece) {
+    return reduced.input + rank * reduced.input_stride + piece.begin;
   };
   exchange_pieces(
       boxes,
       mail,
       0,
-      [&](int peer, int piece) {
-        move_bytes(mail.slot_there(peer, piece) + Mailboxes::kLine,
+      [&](int peer, int number) {
+        auto const piece = range.piece(number, boxes.piece_bytes);
+        move_bytes(mail.slot_there(peer, number) + Mailboxes::kLine,
                    input_for(mail.peers[peer].rank, piece),
-                   size_of(piece));
+                   piece.bytes);
       },
-      [&](int piece) {
-        if (!mail.wait_for_own(piece)) {  // the output may be the input
+      [&](int number) {
+        if (!mail.wait_for_own(number)) {  // the output may be the input
           return false;
         }
+        auto const piece = range.piece(number, boxes.piece_bytes);
         int const i = team_thread();
         if (i < mail.count) {
-          of_rank[mail.peers[i].rank] = mail.slot_here(i, piece) + Mailboxes::kLine;
+          of_rank[mail.peers[i].rank] = mail.slot_here(i, number) + Mailboxes::kLine;
         } else if (i == mail.count) {
           of_rank[boxes.rank] = input_for(boxes.rank, piece);
         }
         synchronize_team();
         constexpr int kAtOnce = 16 / sizeof(T);
         Inputs const inputs{of_rank, boxes.size, reduced.reduction};
-        auto* const output = reduced.output + range.begin + piece * boxes.piece_bytes;
-        auto const count = static_cast<unsigned>(size_of(piece) / sizeof(T));
+        auto* const output = reduced.output + piece.begin;
+        auto const count = static_cast<unsigned>(piece.bytes / sizeof(T));
         auto const places = reinterpret_cast<std::uintptr_t>(output) |
                             reinterpret_cast<std::uintptr_t>(of_rank[boxes.rank]);
         auto const in_vectors = places % 16 == 0 ? count / kAtOnce * kAtOnce : 0U;
@@ -201,25 +180,6 @@ __global__ void __launch_bounds__(kMailThreads, 1)
         return true;
       },
       [](int) {});
-}
-
-/// Calls `function(T())` with a value of the element type.
-template <class Function>
-void with_type(DType dtype, Function const& function) {
-  switch (dtype) {
-    case DType::float32:
-      return function(float());
-    case DType::float16:
-      return function(float16());
-    case DType::bfloat16:
-      return function(bfloat16());
-    case DType::int32:
-      return function(std::int32_t());
-    case DType::int64:
-      return function(std::int64_t());
-    case DType::uint8:
-      return function(std::uint8_t());
-  }
 }
 
 }  // namespace

@@ -39,21 +39,25 @@ class RowBuffers {
                                            std::int64_t width,
                                            AnyCommunicator const& communicator) {
     auto& kept = kept_[number];
+    if (auto const use = std::exchange(kept.use, nullptr)) {
+      use();
+    }
     if (!kept.memory || kept.memory->shape()[1] != width || kept.memory->shape()[0] < rows) {
       auto const bytes = static_cast<std::size_t>(rows * width) * sizeof(float);
       if (!has_room_ || !may_make_symmetric(communicator, bytes)) {
         return std::nullopt;
       }
-      settle(kept);
       kept.memory.reset();
       kept.memory = made({rows, width}, communicator);
     }
-    settle(kept);
     return kept.memory ? std::optional(kept.memory->rows(0, rows)) : std::nullopt;
   }
-  /// Has `use`, which reads the rows of a lookup, called before they are overwritten.
+  /// Has `use`, which reads the rows of a lookup, called before they are overwritten, if they are
+  /// in memory that is kept.
   void read_before_next(std::size_t number, std::function<void()> use) {
-    kept_[number].use = std::move(use);
+    if (auto& kept = kept_[number]; kept.memory) {
+      kept.use = std::move(use);
+    }
   }
 
  private:
@@ -62,11 +66,6 @@ class RowBuffers {
     std::function<void()> use;
   };
 
-  static void settle(Kept& kept) {
-    if (auto const use = std::exchange(kept.use, nullptr)) {
-      use();
-    }
-  }
   [[nodiscard]] std::optional<Floats> made(Shape const& shape,
                                            AnyCommunicator const& communicator) {
     try {

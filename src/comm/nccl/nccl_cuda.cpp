@@ -52,7 +52,7 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0), "msstream needs NCCL 
   return locks[static_cast<std::size_t>(ordinal) % locks.size()].mutex;
 }
 
-/// Collectives between GPUs by NCCL.
+/// Collectives between GPUs: those that Mail serves by its kernels, the others by NCCL.
 ///
 /// Ranks that are threads wait after a young collective until all have launched it. CUDA loads a
 /// kernel as it is first launched, and then may wait for all work of the GPU while it keeps other

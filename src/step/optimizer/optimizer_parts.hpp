@@ -12,12 +12,14 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 /// The parts of an optimizer that need none of its state: tables that are updated together, and
@@ -33,6 +35,22 @@ struct Bunch {
   /// own, and if the options ask for tables to be updated together.
   void const* shared = nullptr;
 };
+
+/// Returns the group of all tables, on which the step counter lets their updates not wait for the
+/// gradients of dense parameters. Null if the tables have several groups or none, or if some
+/// gradient of a table is summed on the group already: the update of dense parameters would wait
+/// for that.
+[[nodiscard]] inline std::shared_ptr<StreamGroup> group_moved_at_once(
+    std::vector<Bunch> const& bunches) {
+  auto const is_summed = [](ops::detail::TableUpdate const& table) {
+    auto const* const part = std::get_if<ops::detail::TablePart>(&table.gradient);
+    return part == nullptr || part->all->grouped() == nullptr;
+  };
+  bool const is_one = !bunches.empty() && std::ranges::all_of(bunches, [&](Bunch const& bunch) {
+    return bunch.group == bunches.front().group && std::ranges::none_of(bunch.tables, is_summed);
+  });
+  return is_one ? bunches.front().group : nullptr;
+}
 
 /// Opens a StreamScope of the group. Returns an empty optional if the group is null.
 [[nodiscard]] inline std::optional<AnyStreamScope> scope_of(

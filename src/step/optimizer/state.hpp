@@ -199,7 +199,9 @@ class Optimizer<detail::AnyRuntime>::State {
     tape.note_step(owned_);
     auto const bunches = bunches_of(tape, judged, issued_at);
     {
-      auto const scope = detail::scope_of(group_of_counter(bunches), issued_at);
+      // With the norm of all gradients, the counter waits for them anyway.
+      auto const scope = detail::scope_of(
+          norm_.is_used() ? nullptr : detail::group_moved_at_once(bunches), issued_at);
       norm_.advance(step_, rules_.of_counter(), micro_batches, judged, issued_at);
     }
     for (auto const& bunch : bunches) {
@@ -431,21 +433,6 @@ class Optimizer<detail::AnyRuntime>::State {
   [[nodiscard]] static float clip_value_of(ops::OptimizerRule const& rule,
                                            ops::ParameterGroup const& group) noexcept {
     return ops::detail::numbers_of(rule, group).clip_value;
-  }
-  /// Returns the group of all tables, whose updates then do not wait for the gradients of dense
-  /// parameters. Null if the tables have several groups or none, if the counter waits for all
-  /// gradients, or if some gradient of a table is summed on the group already, for which the update
-  /// of dense parameters would wait.
-  [[nodiscard]] std::shared_ptr<detail::StreamGroup> group_of_counter(
-      std::vector<Bunch> const& bunches) const {
-    auto const is_summed = [](ops::detail::TableUpdate const& table) {
-      auto const* const part = std::get_if<ops::detail::TablePart>(&table.gradient);
-      return part == nullptr || part->all->grouped() == nullptr;
-    };
-    bool const is_one = !bunches.empty() && std::ranges::all_of(bunches, [&](Bunch const& bunch) {
-      return bunch.group == bunches.front().group && std::ranges::none_of(bunch.tables, is_summed);
-    });
-    return is_one && !norm_.is_used() ? bunches.front().group : nullptr;
   }
   /// Returns the tables with a gradient, and their gradients, by the operations that update them.
   /// Adds the gradients to `judged`, in an order that does not depend on stream groups.

@@ -100,7 +100,8 @@ struct ManyExchanged {
   }
   void gather(AnyCommunicator const& communicator, float factor, std::source_location issued_at) {
     ScopeOfGroup const scope(output->group, issued_at);
-    gather_rows(output->rows, ahead.values, communicator, factor, issued_at);
+    Floats const of_all(ahead.grouped.output_gradient);
+    gather_rows(output->rows, of_all, communicator, factor, issued_at);
     is_gathered = true;
   }
 

@@ -58,10 +58,10 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
       tape->is_recording() && !distinct_ && std::ranges::any_of(parts_, [&](auto const& part) {
         return tape->wants_gradient(part.weights);
       });
-  auto const ahead = std::make_shared<std::optional<GroupedAhead>>(
+  auto const ahead =
       has_gradient
           ? or_give_up(communicator_, [&] { return grouped_ahead(*ids, argmax, issued_at); })
-          : std::nullopt);
+          : std::nullopt;
   auto const is_played_back = std::make_shared<bool>(false);
   if (!distinct_) {
     waiting_->played_back.push_back(is_played_back);
@@ -76,8 +76,7 @@ Floats ShardedTablesState::lookup(AnyTape* tape,
     if (self->distinct_) {
       self->distinct_->send_back(*self, playing, *ids->distinct, gradient, argmax, issued_at);
     } else {
-      auto const grouped = std::exchange(*ahead, std::nullopt);
-      self->send_back(playing, *ids, gradient, argmax, grouped, issued_at);
+      self->send_back(playing, *ids, gradient, argmax, ahead, issued_at);
     }
   };
   // A tape that watches its inputs takes an operation without any for one that reads all.
@@ -202,7 +201,7 @@ Floats ShardedTablesState::join(ExchangedIds const& ids,
   return output;
 }
 
-std::optional<ShardedTablesState::GroupedAhead> ShardedTablesState::grouped_ahead(
+std::optional<ops::detail::GroupedTables> ShardedTablesState::grouped_ahead(
     ExchangedIds const& ids,
     std::optional<TensorOf<std::int32_t>> const& argmax,
     std::source_location issued_at) const {
@@ -210,29 +209,23 @@ std::optional<ShardedTablesState::GroupedAhead> ShardedTablesState::grouped_ahea
   if (!all_ || (divided_ && replicated_) || width != layout_.widest_gradient) {
     return std::nullopt;
   }
-  Floats const received(device_, {ranks(), options_.most_samples * width});
+  Floats const received(device_, {ranks() * options_.most_samples, width});
   AnyStreamScope const scope(ahead_, {}, issued_at);
   NameScope const names("sharded_tables");
-  return GroupedAhead{
-      received,
-      ops::detail::group_tables(*all_,
-                                *ids.received,
-                                received.reshaped({ranks() * options_.most_samples, width}).any(),
-                                argmax,
-                                0,
-                                issued_at)};
+  return ops::detail::group_tables(*all_, *ids.received, received.any(), argmax, 0, issued_at);
 }
 
 void ShardedTablesState::send_back(AnyTape& tape,
                                    ExchangedIds const& ids,
                                    Floats const& gradient,
                                    std::optional<TensorOf<std::int32_t>> const& argmax,
-                                   std::optional<GroupedAhead> const& ahead,
+                                   std::optional<ops::detail::GroupedTables> const& ahead,
                                    std::source_location issued_at) const {
   auto const most_bags = options_.most_samples;
   auto const stride = most_bags * layout_.widest_gradient;
   Floats const sent(device_, {ranks(), stride});
-  Floats const received = ahead ? ahead->received : Floats(device_, {ranks(), stride});
+  Floats const received = ahead ? Floats(ahead->output_gradient).reshaped({ranks(), stride})
+                                : Floats(device_, {ranks(), stride});
   auto read = reads(arrays_.all(), gradient);
   if (ids.divisors) {
     read.add(*ids.divisors);
@@ -262,7 +255,7 @@ void ShardedTablesState::send_back(AnyTape& tape,
     send_ahead();
   }
   if (ahead) {
-    add_rows(tape, 0, *ids.received, ahead->grouped, issued_at);
+    add_rows(tape, 0, *ids.received, *ahead, issued_at);
     return;
   }
   if (!all_) {
@@ -320,8 +313,7 @@ void ShardedTablesState::add_rows(AnyTape& tape,
   for (std::int64_t t = 0; t < tables.tables(); ++t) {
     tape.add_table_part(parts_[static_cast<std::size_t>(first_part + t)].weights,
                         {rows, t, tables.first_row(t), ops::detail::most_rows_of(tables, bags, t)},
-                        issued_at,
-                        AnyTape::OutputMemory::own);
+                        issued_at);
   }
 }
 

@@ -214,15 +214,10 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
                             std::optional<Floats> const& late,
                             std::optional<Floats> const& of_replicated,
                             std::source_location issued_at) const;
-  /// The positions of a lookup, grouped by row before the backward, of which the gradients of the
-  /// rows will be sums.
-  struct GroupedAhead {
-    Floats received;  ///< for the gradients of the outputs of all ranks
-    ops::detail::GroupedTables grouped;
-  };
-  /// Groups the ids of a lookup, on the group of lookups ahead, beside what follows the lookup.
-  /// Returns null if this rank has no tables, or receives more than the gradients of one lookup.
-  [[nodiscard]] std::optional<GroupedAhead> grouped_ahead(
+  /// Groups the ids of a lookup, on the group of lookups ahead, beside what follows the lookup, for
+  /// an output gradient that is to be received. Returns null if this rank has no tables, or
+  /// receives more than the gradients of one lookup.
+  [[nodiscard]] std::optional<ops::detail::GroupedTables> grouped_ahead(
       ExchangedIds const& ids,
       std::optional<TensorOf<std::int32_t>> const& argmax,
       std::source_location issued_at) const;
@@ -232,12 +227,12 @@ class ShardedTablesState : public std::enable_shared_from_this<ShardedTablesStat
                  ExchangedIds const& ids,
                  Floats const& gradient,
                  std::optional<TensorOf<std::int32_t>> const& argmax,
-                 std::optional<GroupedAhead> const& ahead,
+                 std::optional<ops::detail::GroupedTables> const& ahead,
                  std::source_location issued_at) const;
   /// Returns the bags of `count` tables from `first` on.
   [[nodiscard]] static Bags bags_of(Bags const& bags, std::int64_t first, std::int64_t count);
   /// Adds the gradients of the rows of tables, whose weights are those of parts from `first_part`
-  /// on. The gradient of the outputs is in memory that nothing else writes until the update.
+  /// on.
   void add_rows(AnyTape& tape,
                 std::int64_t first_part,
                 Bags const& bags,

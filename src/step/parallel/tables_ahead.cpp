@@ -204,7 +204,6 @@ std::vector<TablesAhead> LookupsInMany::gathered(
                    lookup.bags,
                    samples,
                    bags,
-                   values,
                    ops::detail::group_tables(lookup.tables, bags, values.any(), {}, 0, issued_at)});
   }
   return all;

@@ -23,12 +23,12 @@ namespace msstream::detail {
 /// gathered before the backward.
 struct TablesAhead {
   ops::EmbeddingTables<AnyRuntime> tables;
-  std::vector<std::size_t> numbers;    ///< by table of the lookup, its number in the step
-  ops::TableBags<AnyRuntime> own;      ///< of this rank
-  std::int64_t capacity;               ///< as many samples as each rank sends
-  ops::TableBags<AnyRuntime> bags;     ///< of ranks * capacity samples; ids of padding are -1
-  Floats values;                       ///< for the gradients of the outputs of all ranks
-  ops::detail::GroupedTables grouped;  ///< the positions of `bags`, with `values`
+  std::vector<std::size_t> numbers;  ///< by table of the lookup, its number in the step
+  ops::TableBags<AnyRuntime> own;    ///< of this rank
+  std::int64_t capacity;             ///< as many samples as each rank sends
+  ops::TableBags<AnyRuntime> bags;   ///< of ranks * capacity samples; ids of padding are -1
+  /// The positions of `bags`, with room for the gradients of the outputs of all ranks.
+  ops::detail::GroupedTables grouped;
 };
 
 /// The recorded lookups in many tables that may send gradients of outputs: those that have a fixed

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/carry_out.hpp"
+#include "comm/elements/combined.hpp"
 #include "comm/mail/mailboxes.hpp"
 
 #include <msstream/base/dtype.hpp>
@@ -17,6 +18,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace msstream::comm::detail {
@@ -176,33 +178,18 @@ struct Tensors {
 /// NaN.
 [[nodiscard]] inline Bytes drawn(std::mt19937_64& random, DType dtype, std::size_t count) {
   Bytes bytes(count * bytes_of(dtype));
-  auto const fill = [&](auto of, auto const& draw) {
-    for (std::size_t i = 0; i < count; ++i) {
-      of = draw();
-      std::memcpy(&bytes[i * sizeof(of)], &of, sizeof(of));
-    }
-  };
   std::normal_distribution<float> normal(0, 3);
-  switch (dtype) {
-    case DType::float32:
-      fill(float(), [&] { return normal(random); });
-      break;
-    case DType::float16:
-      fill(float16(), [&] { return from_float<float16>(normal(random)); });
-      break;
-    case DType::bfloat16:
-      fill(bfloat16(), [&] { return from_float<bfloat16>(normal(random)); });
-      break;
-    case DType::int32:
-      fill(std::int32_t(), [&] { return static_cast<std::int32_t>(random()); });
-      break;
-    case DType::int64:
-      fill(std::int64_t(), [&] { return static_cast<std::int64_t>(random()); });
-      break;
-    case DType::uint8:
-      fill(std::uint8_t(), [&] { return static_cast<std::uint8_t>(random()); });
-      break;
-  }
+  with_type(dtype, [&](auto value) {
+    using T = decltype(value);
+    for (std::size_t i = 0; i < count; ++i) {
+      if constexpr (std::is_integral_v<T>) {
+        value = static_cast<T>(random());
+      } else {
+        value = from_float<T>(normal(random));
+      }
+      std::memcpy(&bytes[i * sizeof(value)], &value, sizeof(value));
+    }
+  });
   return bytes;
 }
 

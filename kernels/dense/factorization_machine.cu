@@ -54,7 +54,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-/// Computes the gradient of one column of a sample's vectors with each thread.
+/// Computes the gradient of one column of a sample's vectors with each thread. A float32 sum would
+/// lose the small elements of a column with a large one, whose gradient is the sum of the small.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads) factorization_machine_gradient_kernel(
     __grid_constant__ FactorizationMachineGradientArgs const args) {
@@ -67,11 +68,16 @@ __global__ void __launch_bounds__(kBlockThreads) factorization_machine_gradient_
   auto const* const column = static_cast<T const*>(args.embeddings) + first;
   auto* const gradients = static_cast<T*>(args.input_gradient) + first;
   float const gradient = widen(static_cast<T const*>(args.output_gradient)[sample]);
-  auto const sum = static_cast<float>(sum_column(column, args.features, args.width).sum());
+  double sum = 0.0;
+#pragma unroll 4
+  for (std::int64_t feature = 0; feature < args.features; ++feature) {
+    sum += static_cast<double>(widen(column[feature * args.width]));
+  }
 #pragma unroll 4
   for (std::int64_t feature = 0; feature < args.features; ++feature) {
     auto const i = feature * args.width;
-    gradients[i] = narrowed<T>(gradient * (sum - widen(column[i])));
+    auto const others = static_cast<float>(sum - static_cast<double>(widen(column[i])));
+    gradients[i] = narrowed<T>(gradient * others);
   }
 }
 

@@ -12,11 +12,12 @@
 /// The second-order term of factorization machines (Rendle: Factorization Machines, 2010, lemma
 /// 3.1). Elements are widened to float32 and results are rounded once. Sums over features are added
 /// in float32 in parts of kTermsOfPart features, and the parts in float64; so are sums over
-/// columns. The order of the additions depends on the sizes alone.
+/// columns. Gradients add features in float64. The order of the additions depends on the sizes
+/// alone.
 namespace msstream::ops::kernels {
 
-/// The sum of the products of all pairs of numbers, and the sum of the numbers: pairs are added as
-/// each number times the sum of those before it, so that no squares cancel.
+/// The sum of the products of all pairs of numbers: each number times the sum of those before it,
+/// so that no squares cancel.
 class PairSum {
  public:
   MSSTREAM_HOST_DEVICE void add(float value) {
@@ -32,7 +33,6 @@ class PairSum {
     part_ = 0.0F;
   }
   [[nodiscard]] MSSTREAM_HOST_DEVICE double pairs() const { return pairs_; }
-  [[nodiscard]] MSSTREAM_HOST_DEVICE double sum() const { return sum_; }
 
  private:
   float part_pairs_ = 0.0F;

@@ -31,18 +31,14 @@ void sum_columns(T const* vectors, std::int64_t features, std::vector<PairSum>& 
   }
 }
 
-/// Calls each(sample, sums) for all samples, with the sums of the sample's columns.
-template <class T, class Args, class Each>
+/// Calls each(sample, sums) for all samples, with room for a sum of each column.
+template <class Sum, class Args, class Each>
 void for_each_sample(Args const& args, Each const& each) {
-  auto const elements = args.features * args.width;
   parallel_ranges(args.batch,
-                  grain_of(elements * std::int64_t{sizeof(float)}),
+                  grain_of(args.features * args.width * std::int64_t{sizeof(float)}),
                   [&](std::int64_t begin, std::int64_t end) {
-                    std::vector<PairSum> sums(static_cast<std::size_t>(args.width));
+                    std::vector<Sum> sums(static_cast<std::size_t>(args.width));
                     for (auto sample = begin; sample < end; ++sample) {
-                      sum_columns(static_cast<T const*>(args.embeddings) + sample * elements,
-                                  args.features,
-                                  sums);
                       each(sample, sums);
                     }
                   });
@@ -54,7 +50,10 @@ void factorization_machine(HostStream stream, FactorizationMachineArgs const& ar
   with_real_type("factorization_machine: a vector", args.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     stream.run([args] {
-      for_each_sample<T>(args, [&](std::int64_t sample, std::vector<PairSum> const& sums) {
+      for_each_sample<PairSum>(args, [&](std::int64_t sample, std::vector<PairSum>& sums) {
+        sum_columns(static_cast<T const*>(args.embeddings) + sample * args.features * args.width,
+                    args.features,
+                    sums);
         double total = 0.0;
         for (auto const& column : sums) {
           total += column.pairs();
@@ -70,16 +69,27 @@ void factorization_machine_gradient(HostStream stream,
   with_real_type("factorization_machine_gradient: a vector", args.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     stream.run([args] {
-      for_each_sample<T>(args, [&](std::int64_t sample, std::vector<PairSum> const& sums) {
+      for_each_sample<double>(args, [&](std::int64_t sample, std::vector<double>& sums) {
+        auto const first = sample * args.features * args.width;
+        auto const* const vectors = static_cast<T const*>(args.embeddings) + first;
+        auto* const gradients = static_cast<T*>(args.input_gradient) + first;
         float const gradient = to_float(static_cast<T const*>(args.output_gradient)[sample]);
-        auto i = sample * args.features * args.width;
-        for (std::int64_t feature = 0; feature < args.features; ++feature) {
-          for (auto const& column : sums) {
-            float const others = static_cast<float>(column.sum()) -
-                                 to_float(static_cast<T const*>(args.embeddings)[i]);
-            static_cast<T*>(args.input_gradient)[i++] = from_float<T>(gradient * others);
+        std::fill(sums.begin(), sums.end(), 0.0);
+        auto const for_each_element = [&](auto const& element) {
+          std::int64_t i = 0;
+          for (std::int64_t feature = 0; feature < args.features; ++feature) {
+            for (auto& sum : sums) {
+              element(i, sum);
+              ++i;
+            }
           }
-        }
+        };
+        for_each_element(
+            [&](std::int64_t i, double& sum) { sum += static_cast<double>(to_float(vectors[i])); });
+        for_each_element([&](std::int64_t i, double const& sum) {
+          auto const others = static_cast<float>(sum - static_cast<double>(to_float(vectors[i])));
+          gradients[i] = from_float<T>(gradient * others);
+        });
       });
     });
   });

@@ -15,7 +15,8 @@ namespace msstream::ops::kernels {
 namespace {
 
 /// Returns whether a lookup is a sum of equally many ids per bag and small enough for indices of 32
-/// bits. The sum, the mean and the root mean of one row are equal.
+/// bits. A negative id of 32 bits must not become the number of a row, as it would if the table had
+/// more than 2^31 rows. The sum, the mean and the root mean of one row are equal.
 bool is_plain(LookupArgs const& args) {
   constexpr std::int64_t kBelow = std::numeric_limits<std::uint32_t>::max();
   auto const& bags = args.bags;
@@ -24,6 +25,7 @@ bool is_plain(LookupArgs const& args) {
       (bags.hotness == 1 && (args.pooling == Pooling::mean || args.pooling == Pooling::sqrtn));
   return sums && bags.offsets == nullptr && bags.weights == nullptr && bags.bag_count == nullptr &&
          bags.hotness >= 1 && !is_in_range(bags.default_id, args.rows) && args.width * 4 < kBelow &&
+         (bags.id_dtype == DType::int64 || args.rows <= std::numeric_limits<std::int32_t>::max()) &&
          bags.bags <= std::numeric_limits<std::int32_t>::max() / bags.hotness;
 }
 

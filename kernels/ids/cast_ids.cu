@@ -11,7 +11,7 @@ template <class From, class To>
 __global__ void cast_ids_kernel(From const* from, To* to, std::int64_t count) {
   auto const i = grid_thread();
   if (i < count) {
-    to[i] = static_cast<To>(from[i]);
+    to[i] = cast_id<To>(from[i]);
   }
 }
 

@@ -9,7 +9,7 @@
 namespace msstream::ops::kernels {
 
 /// Converts an array of ids: to[i] = from[i], from int32 or int64 to either type. A number that
-/// does not fit into 32 bits loses its upper 32 bits.
+/// does not fit into 32 bits becomes -1, which is no row, bag or offset.
 struct CastIdsArgs {
   void const* from;  ///< [count] of `from_dtype`
   DType from_dtype;  ///< int32 or int64

@@ -10,7 +10,7 @@ void cast_ids(HostStream stream, CastIdsArgs const& args) {
     stream.run([args] {
       auto const* const ids = static_cast<decltype(from) const*>(args.from);
       std::transform(ids, ids + args.count, static_cast<decltype(to)*>(args.to), [](auto id) {
-        return static_cast<decltype(to)>(id);
+        return cast_id<decltype(to)>(id);
       });
     });
   });

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/host_device.hpp"
 #include "ids/bag_layout.hpp"
 #include "ids/cast_ids.hpp"
 
 #include <cstdint>
 
 namespace msstream::ops::kernels {
+
+/// Returns `id` as a `To`, or -1 if a `To` cannot represent it.
+template <class To, class From>
+[[nodiscard]] MSSTREAM_HOST_DEVICE To cast_id(From id) {
+  auto const cast = static_cast<To>(id);
+  return static_cast<From>(cast) == id ? cast : To{-1};
+}
 
 /// Calls function(from, to) with two integers whose types are those that `from_dtype` and
 /// `to_dtype` denote. Throws std::invalid_argument unless both types are int32 or int64.

@@ -46,12 +46,14 @@ inline void expect_rows_ahead(std::string const& file, std::string_view lookahea
   EXPECT_EQ(count("/packed_late_bags"), are_untouched ? 1 : 0) << lookahead;
   // Ids, rows and gradients, and early rows besides late ones.
   EXPECT_EQ(count("/all_to_all"), are_untouched ? 4 : 3) << lookahead;
-  // The lookup that reads the rows to be sent ahead comes behind the exchange of its ids.
+  // The lookup that reads the rows to be sent ahead comes behind the exchange of its ids. Without
+  // rows ahead, that exchange may be before or after the lookups of the step.
   bool const are_ahead = are_untouched || lookahead == "stale_rows";
   auto const ids = find(begin, "/received_ids");
   ASSERT_NE(ids, starts.end()) << lookahead;
-  bool const is_looked_up = find(ids, "/embedding_tables_lookup") < update;
-  EXPECT_EQ(is_looked_up, are_ahead || lookahead == "none") << lookahead;
+  if (are_ahead || lookahead == "none") {
+    EXPECT_LT(find(ids, "/embedding_tables_lookup"), update) << lookahead;
+  }
   auto const packed = find(begin, "/packed_early_bags");
   EXPECT_EQ(packed < update && find(packed, "/all_to_all") < update, are_untouched) << lookahead;
   EXPECT_EQ(std::find_if(update,

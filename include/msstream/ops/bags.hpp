@@ -170,8 +170,8 @@ template <Runtime R>
 
 }  // namespace detail
 
-/// Converts ids to int64 or int32. An id that does not fit into 32 bits loses its upper 32 bits.
-/// Ids that already have the wanted type are returned without a launch. Deterministic;
+/// Converts ids to int64 or int32. An id that does not fit into 32 bits becomes -1, which is a row
+/// of no table. Ids that already have the wanted type are returned without a launch. Deterministic;
 /// asynchronous; capture-safe.
 template <Element To, Runtime R>
   requires(dtype_of<To> == DType::int32 || dtype_of<To> == DType::int64)

@@ -4,6 +4,9 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
+#include <limits>
+
 namespace msstream::ops::kernels::testing {
 namespace {
 
@@ -45,7 +48,10 @@ TYPED_TEST(EmbeddingOfManyElementsTest, lookup_of_one_table) {
   if (!table) {
     return;
   }
-  auto const expect_sums = [&](std::int64_t width, Integers const& ids, DType id_dtype) {
+  auto const expect_sums = [&](std::int64_t width,
+                               Integers const& ids,
+                               DType id_dtype,
+                               Floats const& expected = {4.0F, 5.0F}) {
     auto const device_ids = this->upload(packed(ids, id_dtype));
     auto const output = this->floats(2 * width);
     this->replay([&](TypeParam stream) {
@@ -64,13 +70,16 @@ TYPED_TEST(EmbeddingOfManyElementsTest, lookup_of_one_table) {
                         .output = output.data(),
                         .output_dtype = DType::float32});
     });
-    this->expect_rows(output, width, {4.0F, 5.0F});
+    this->expect_rows(output, width, expected);
   };
   for (auto const dtype : {DType::int32, DType::int64}) {
     expect_sums(kWidth, {kRows - 1, 0, kRows - 2, kRows - 1}, dtype);
   }
   // With rows of one element, row numbers need more than 31 bits.
   expect_sums(1, {(kRows - 1) * kWidth, 0, (kRows - 2) * kWidth, kRows * kWidth - 1}, DType::int64);
+  // The 32 bits of these negative ids are those of numbers of rows, and are no rows.
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int32_t>::min();
+  expect_sums(1, {kLeast + 10, 0, 0, kLeast}, DType::int32, {1.0F, 1.0F});
 }
 
 // Row numbers of the second table need more than 31 bits.

@@ -45,7 +45,7 @@ class FactorizationMachineTest : public HalfTest<R> {
         for (std::int64_t feature = 0; feature < features; ++feature) {
           auto const i = static_cast<std::size_t>(place(feature));
           gradient[i] = dy.at(sample) * (sum - x.values[i]);
-          gradient_magnitudes[i] = std::abs(dy.at(sample)) * (magnitudes + std::abs(x.values[i]));
+          gradient_magnitudes[i] = std::abs(dy.at(sample)) * (magnitudes - std::abs(x.values[i]));
         }
       }
       output.push_back(term);
@@ -83,6 +83,14 @@ TYPED_TEST(FactorizationMachineTest, squares_do_not_cancel) {
   // (4096 + 2^-12)² - 4096² - 2^-24 is 2 in exact numbers; its squares alone are 2^24.
   auto const x = this->put(Floats{4096.0F, 0x1p-12F}, {1, 2, 1});
   EXPECT_EQ(to_host(ops::factorization_machine(x)), Floats{1.0F});
+}
+
+TYPED_TEST(FactorizationMachineTest, gradients_do_not_cancel) {
+  // The gradient of an element is the sum of the others: small beside a large one.
+  auto const x = this->put(Floats{4096.0F, 0x1p-12F, 0x1p-13F}, {1, 3, 1});
+  auto const dy = this->put(Floats{1.0F}, {1, 1});
+  EXPECT_EQ(to_host(ops::factorization_machine_gradient(x, dy)),
+            (Floats{0x1p-12F + 0x1p-13F, 4096.0F + 0x1p-13F, 4096.0F + 0x1p-12F}));
 }
 
 TYPED_TEST(FactorizationMachineTest, sums_of_many_features_are_rounded_once) {

@@ -121,6 +121,10 @@ TYPED_TEST(EmbeddingLookupTest, casts_ids_between_32_and_64_bits) {
   auto const again = ops::cast_ids<std::int64_t>(IdTensor<TypeParam>(narrow));
   EXPECT_THAT(to_host(again), ElementsAre(-1, 0, kMost, -kMost - 1));
   EXPECT_EQ(ops::cast_ids<std::int64_t>(IdTensor<TypeParam>(wide)).data(), wide.data());
+  // 2^32 + 5 must not become row 5.
+  auto const too_wide = this->put(Integers{(1LL << 32) + 5, kMost + 1, -kMost - 2, 5});
+  EXPECT_THAT(to_host(ops::cast_ids<std::int32_t>(IdTensor<TypeParam>(too_wide))),
+              ElementsAre(-1, -1, -1, 5));
 }
 
 TYPED_TEST(EmbeddingLookupTest, refuses_what_does_not_go_together) {

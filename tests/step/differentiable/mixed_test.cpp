@@ -139,34 +139,6 @@ TYPED_TEST(MixedTest, layers_of_any_number_of_inputs_have_gradients_of_all_their
   }
 }
 
-TYPED_TEST(MixedTest, smooth_functions_of_half_precision_have_their_gradients) {
-  auto const x = this->put(this->random.reals(501, -4.0F, 4.0F), {501});
-  auto const of = [&](auto const& op) {
-    GradientTape tape(this->device());
-    auto const y = op(tape, x);
-    tape.backward(ops::sum(tape, ops::multiply(tape, y, y)));
-    return std::pair{to_host(y), to_host(tape.gradient(x))};
-  };
-  auto const compare = [&](auto const& half, auto const& single) {
-    auto const [y, dx] = of([&](auto& tape, auto const& in) {
-      return ops::cast<float>(tape, half(tape, ops::cast<float16>(tape, in)));
-    });
-    auto const [expected, expected_dx] = of(single);
-    this->expect_part(y, to_doubles(expected), 0.002);
-    this->expect_part(dx, to_doubles(expected_dx), 0.004);
-  };
-  compare([](auto& tape, auto const& in) { return ops::relu(tape, in); },
-          [](auto& tape, auto const& in) { return ops::relu(tape, in); });
-  compare([](auto& tape, auto const& in) { return ops::gelu(tape, in); },
-          [](auto& tape, auto const& in) { return ops::gelu(tape, in); });
-  compare([](auto& tape, auto const& in) { return ops::gelu_tanh(tape, in); },
-          [](auto& tape, auto const& in) { return ops::gelu_tanh(tape, in); });
-  compare([](auto& tape, auto const& in) { return ops::silu(tape, in); },
-          [](auto& tape, auto const& in) { return ops::silu(tape, in); });
-  compare([](auto& tape, auto const& in) { return ops::tanh(tape, in); },
-          [](auto& tape, auto const& in) { return ops::tanh(tape, in); });
-}
-
 TYPED_TEST(MixedTest, blocks_of_half_precision_are_put_together_and_their_gradients_apart) {
   for (auto const& widths : {std::vector<std::int64_t>{2, 4, 6}, {3, 1, 4}, {0, 5}}) {
     std::vector<Tensor<float, TypeParam>> wide;

@@ -32,6 +32,7 @@ void Board::note_step(float loss, std::int64_t rows, Time now) {
   float const ms =
       is_timed ? std::chrono::duration<float, std::milli>(now - *last_step_at_).count() : -1.F;
   last_step_at_ = now;
+  fresh_.step_at = now;
   untimed_steps_ -= untimed_steps_ > 0 ? 1 : 0;
   ++steps_noted_;
   if (fresh_.steps.size() < kMaxFresh) {
@@ -59,6 +60,30 @@ void Board::note_timeline(std::int64_t step, trace::Timeline timeline, Time now)
   fresh_.timeline = std::move(recorded);
 }
 
+void Board::note_end(End end) {
+  {
+    std::lock_guard const guard(fresh_mutex_);
+    fresh_.end = std::move(end);
+  }
+  has_end_.store(true);
+}
+
+void Board::note_end_is_seen() {
+  {
+    std::lock_guard const guard(seen_mutex_);
+    end_is_seen_ = true;
+  }
+  seen_.notify_all();
+}
+
+bool Board::wait_until_end_is_seen(std::chrono::milliseconds most, Time now) {
+  std::unique_lock lock(seen_mutex_);
+  if (is_watched(now)) {
+    seen_.wait_for(lock, most, [this] { return end_is_seen_; });
+  }
+  return end_is_seen_;
+}
+
 bool Board::is_watched(Time now) const noexcept {
   auto const seen = reader_seen_.load(std::memory_order_relaxed);
   return seen != 0 && now.time_since_epoch().count() - seen <
@@ -70,20 +95,20 @@ void Board::fold() {
   fold_locked();
 }
 
-std::string Board::state_json(Time now) {
-  return json(state_, &Curves::state_json, now);
+Board::Text Board::state(Time now) {
+  return text(state_, &Curves::state_json, now);
 }
 
 std::string Board::timeline_json(Time now) {
-  return json(timeline_, &Curves::timeline_json, now);
+  return text(timeline_, &Curves::timeline_json, now).json;
 }
 
-std::string Board::json(Made& made, std::string (Curves::*make)(Time) const, Time now) {
+Board::Text Board::text(Made& made, std::string (Curves::*make)(Time) const, Time now) {
   reader_seen_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   std::lock_guard const guard(folded_mutex_);
-  if (!made.at || now - *made.at >= kJsonAge) {
+  if (!made.at || now - *made.at >= kJsonAge || made.text.has_end != has_end_.load()) {
     fold_locked();
-    made.text = (curves_.*make)(now);
+    made.text = {(curves_.*make)(now), curves_.has_end()};
     made.at = now;
   }
   return made.text;
@@ -112,6 +137,9 @@ void Board::fold_locked() {
     Curves& curves;
     std::size_t added = 0;
   } emptied(fresh, curves_);
+  if (fresh.end) {  // first, so that it is kept if memory is short
+    curves_.set_end(std::move(*fresh.end));
+  }
   if (fresh.steps_before) {
     curves_.set_steps_before(*fresh.steps_before);
   }
@@ -121,6 +149,9 @@ void Board::fold_locked() {
   for (auto const& step : fresh.steps) {
     ++emptied.added;  // add_step() counts the step, whatever it throws then
     curves_.add_step(step.loss, step.ms, step.rows);
+  }
+  if (fresh.step_at) {
+    curves_.set_step_at(*fresh.step_at);
   }
   for (auto const& [step, name, value] : fresh.metrics) {
     curves_.add_metric(step, name, value);

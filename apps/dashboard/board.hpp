@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -51,6 +52,11 @@ class Board {
   /// Notes the timeline of the step with the number `step`, from 1. Keeps the first
   /// RecordedStep::kMaxSpans spans.
   void note_timeline(std::int64_t step, trace::Timeline timeline, Time now = Clock::now());
+  /// Notes that the training has ended, after all other notes.
+  void note_end(End end);
+  /// Blocks until a client has got the end that note_end() noted, or for `most`. Returns whether
+  /// one has. Does not wait if no reader has asked within the last five seconds.
+  bool wait_until_end_is_seen(std::chrono::milliseconds most, Time now = Clock::now());
 
   /// Returns whether a reader has asked within the last five seconds, so that what costs time is
   /// worth measuring.
@@ -62,11 +68,20 @@ class Board {
   /// memory is short, it throws std::bad_alloc: what it has not moved is lost, and the steps among
   /// it count as left out.
   void fold();
+  /// A text that was made from the curves.
+  struct Text {
+    std::string json;
+    bool has_end;  ///< whether the end that note_end() noted is in it
+  };
   /// Returns all but the timeline as JSON, and notes that there is a reader. The text may be
-  /// kJsonAge old, so that many readers take no more of the processor than one.
-  [[nodiscard]] std::string state_json(Time now = Clock::now());
+  /// kJsonAge old, so that many readers take no more of the processor than one; it is not older
+  /// than the end of the training.
+  [[nodiscard]] Text state(Time now = Clock::now());
+  [[nodiscard]] std::string state_json(Time now = Clock::now()) { return state(now).json; }
   /// Returns the newest timeline as JSON, as state_json() does.
   [[nodiscard]] std::string timeline_json(Time now = Clock::now());
+  /// Notes that a client has got a text with the end.
+  void note_end_is_seen();
 
   static constexpr std::size_t kMaxFresh = std::size_t{1} << 16;  ///< steps not yet folded
   static constexpr std::chrono::milliseconds kJsonAge{200};
@@ -92,19 +107,21 @@ class Board {
     std::optional<std::int64_t> steps_before = {};
     std::optional<std::string> part = {};
     std::vector<Step> steps = {};
+    std::optional<Time> step_at = {};  ///< of the newest step
     std::int64_t left_out = 0;
     std::vector<Metric> metrics = {};
     std::optional<Memory> memory = {};
     std::optional<RecordedStep> timeline = {};
+    std::optional<End> end = {};
   };
 
-  /// A text that was made from the curves.
+  /// A text, and when it was made.
   struct Made {
     std::optional<Time> at = {};
-    std::string text = {};
+    Text text = {};
   };
   void fold_locked();
-  [[nodiscard]] std::string json(Made& made, std::string (Curves::*make)(Time) const, Time now);
+  [[nodiscard]] Text text(Made& made, std::string (Curves::*make)(Time) const, Time now);
 
   std::mutex fresh_mutex_;
   Fresh fresh_;
@@ -112,6 +129,11 @@ class Board {
   std::optional<Time> last_step_at_;        ///< under fresh_mutex_
   int untimed_steps_ = 0;                   ///< under fresh_mutex_
   std::atomic<Clock::rep> reader_seen_{0};  ///< 0: there was none
+  std::atomic<bool> has_end_{false};        ///< whether note_end() was called
+
+  std::mutex seen_mutex_;
+  std::condition_variable seen_;
+  bool end_is_seen_ = false;  ///< under seen_mutex_
 
   std::mutex folded_mutex_;
   Fresh folding_;  ///< an empty list that fold() exchanges for the full one

@@ -18,16 +18,38 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kMsARatePoint = 500;
+constexpr std::size_t kMaxTextBytes = 2000;
 
 double seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
-/// Returns the name, cut if it is too long.
+/// Returns the text, cut if it is too long.
+std::string shortened(std::string_view text, std::size_t most) {
+  return text.size() <= most ? std::string(text) : fmt::format("{}…", text.substr(0, most));
+}
 std::string short_name(std::string_view name) {
-  return name.size() <= Curves::kMaxNameBytes
-             ? std::string(name)
-             : fmt::format("{}…", name.substr(0, Curves::kMaxNameBytes));
+  return shortened(name, Curves::kMaxNameBytes);
+}
+
+/// Returns the number, or a text if it is not finite, which JSON cannot write as a number.
+Json number_of(double number) {
+  if (std::isfinite(number)) {
+    return number;
+  }
+  return std::isnan(number) ? "NaN" : number > 0 ? "infinity" : "-infinity";
+}
+
+char const* name_of(EndStatus status) {
+  switch (status) {
+    case EndStatus::finished:
+      return "finished";
+    case EndStatus::diverged:
+      return "diverged";
+    case EndStatus::failed:
+      break;
+  }
+  return "failed";
 }
 
 /// Writes JSON; bytes that are not UTF-8 become U+FFFD.
@@ -35,14 +57,25 @@ std::string text_of(Json const& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// Returns a curve: `y` are the means of the values of each point, of which there are `values` in
+/// all points but the last. If points have several values, `low` and `high` are their extremes.
 Json json_of(Series const& series) {
   auto xs = Json::array();
   auto ys = Json::array();
-  for (auto const& [x, y] : series.points()) {
-    xs.push_back(x);
-    ys.push_back(y);
+  auto lows = Json::array();
+  auto highs = Json::array();
+  for (auto const& point : series.points()) {
+    xs.push_back(point.x);
+    ys.push_back(point.y);
+    lows.push_back(point.low);
+    highs.push_back(point.high);
   }
-  return {{"x", std::move(xs)}, {"y", std::move(ys)}};
+  Json curve{{"values", series.values_a_point()}, {"x", std::move(xs)}, {"y", std::move(ys)}};
+  if (series.values_a_point() > 1) {
+    curve["low"] = std::move(lows);
+    curve["high"] = std::move(highs);
+  }
+  return curve;
 }
 
 /// Returns the name of a stream's group: "group 2" of "group 2 compute".
@@ -75,14 +108,15 @@ Json percentiles_of(std::vector<double> sorted) {
 }  // namespace
 
 RecordedStep::RecordedStep(std::int64_t number,
-                           trace::Timeline timeline,
+                           trace::Timeline recorded,
                            std::chrono::steady_clock::time_point time)
-    : step(number), at(time), length_ns(timeline.length_ns()) {
-  spans = std::move(timeline).spans();
-  if (spans.size() > kMaxSpans) {
+    : step(number), at(time), length_ns(recorded.length_ns()), timeline(std::move(recorded)) {
+  if (timeline.spans().size() > kMaxSpans) {
+    auto spans = std::move(timeline).spans();
     left_out = spans.size() - kMaxSpans;
     spans.erase(spans.begin() + kMaxSpans, spans.end());
     spans.shrink_to_fit();
+    timeline = trace::Timeline(std::move(spans));
   }
 }
 
@@ -117,15 +151,16 @@ void Curves::leave_out_steps(std::int64_t count) noexcept {
 
 void Curves::add_metric(std::int64_t step, std::string const& name, double value) {
   auto const shown = short_name(name);
-  auto found = std::ranges::find(metrics_, shown, [](auto const& metric) { return metric.first; });
+  auto found = std::ranges::find(metrics_, shown, &Metric::name);
   if (found == metrics_.end()) {
     if (metrics_.size() == kMaxMetrics) {
       return;
     }
-    metrics_.emplace_back(shown, Series(256));
+    metrics_.push_back({shown, value, Series(256)});
     found = metrics_.end() - 1;
   }
-  found->second.add(static_cast<double>(step), value);
+  found->value = value;
+  found->curve.add(static_cast<double>(step), value);
 }
 
 void Curves::set_memory(std::int64_t step,
@@ -141,6 +176,19 @@ void Curves::set_memory(std::int64_t step,
       live_by_group_.emplace_back(group, 0);
     }
     live_by_group_[place->second].second += stream.live_bytes;
+  }
+  for (auto const& [group, bytes] : live_by_group_) {
+    if (group_curves_.size() == kMaxGroups) {
+      break;
+    }
+    if (std::ranges::find(group_curves_, group, &GroupMemory::name) == group_curves_.end()) {
+      group_curves_.push_back({group, Series(kMaxGroupPoints)});
+    }
+  }
+  for (auto& [group, curve] : group_curves_) {
+    auto const place = places.find(group);
+    auto const bytes = place != places.end() ? live_by_group_[place->second].second : 0;
+    curve.add(static_cast<double>(step), static_cast<double>(bytes));
   }
   if (live_by_group_.size() > kMaxGroups) {
     std::ranges::stable_sort(
@@ -159,8 +207,8 @@ void Curves::set_memory(std::int64_t step,
 
 std::string Curves::state_json(std::chrono::steady_clock::time_point now) const {
   Json metrics = Json::array();
-  for (auto const& [name, series] : metrics_) {
-    metrics.push_back({{"name", name}, {"curve", json_of(series)}});
+  for (auto const& [name, value, curve] : metrics_) {
+    metrics.push_back({{"name", name}, {"value", number_of(value)}, {"curve", json_of(curve)}});
   }
   Json groups = Json::array();
   for (auto const& [name, bytes] : live_by_group_) {
@@ -168,10 +216,15 @@ std::string Curves::state_json(std::chrono::steady_clock::time_point now) const 
   }
   Json memory = nullptr;
   if (memory_) {
+    Json group_curves = Json::array();
+    for (auto const& [name, curve] : group_curves_) {
+      group_curves.push_back({{"name", name}, {"curve", json_of(curve)}});
+    }
     memory = {{"live_bytes", memory_->live_bytes},
               {"peak_live_bytes", memory_->peak_live_bytes},
               {"reserved_bytes", memory_->reserved_bytes},
               {"groups", std::move(groups)},
+              {"group_curves", std::move(group_curves)},
               {"live", json_of(live_bytes_)},
               {"reserved", json_of(reserved_bytes_)}};
   }
@@ -182,8 +235,9 @@ std::string Curves::state_json(std::chrono::steady_clock::time_point now) const 
        {"ranks", description_.ranks},
        {"part", short_name(part_)},
        {"step", steps_},
+       {"step_age_s", step_at_ ? Json(seconds(now - *step_at_)) : Json(nullptr)},
        {"rows", rows_},
-       {"loss", has_loss_ ? Json(loss_) : Json(nullptr)},
+       {"loss", has_loss_ ? number_of(loss_) : Json(nullptr)},
        {"rate", rate_ ? Json(*rate_) : Json(nullptr)},
        {"step_ms", percentiles_of(step_ms_)},
        {"steps_left_out", left_out_},
@@ -191,6 +245,10 @@ std::string Curves::state_json(std::chrono::steady_clock::time_point now) const 
        {"rates", json_of(rates_)},
        {"metrics", std::move(metrics)},
        {"memory", std::move(memory)},
+       {"end",
+        end_ ? Json{{"status", name_of(end_->status)},
+                    {"text", shortened(end_->text, kMaxTextBytes)}}
+             : Json(nullptr)},
        {"timeline_step", recorded_ ? recorded_->step : 0},
        {"timeline_age_s", recorded_ ? Json(seconds(now - recorded_->at)) : Json(nullptr)}});
 }
@@ -200,24 +258,24 @@ std::string Curves::timeline_json(std::chrono::steady_clock::time_point /*now*/)
   auto names = Json::array();
   auto spans = Json::array();
   if (recorded_) {
-    std::map<std::string, std::size_t> rows;
-    std::map<std::string, std::size_t> known_names;
-    for (auto const& span : recorded_->spans) {
-      rows.emplace(span.lane, 0);
-    }
-    for (auto& [lane, row] : rows) {
-      row = lanes.size();
+    auto const& timeline = recorded_->timeline;
+    for (auto const& lane : timeline.lanes()) {
       lanes.push_back(short_name(lane));
     }
-    for (auto const& span : recorded_->spans) {
-      auto const [name, is_new] = known_names.emplace(span.name, names.size());
+    auto const lane_of = timeline.lanes_of_spans();
+    std::map<std::string_view, std::size_t> known_names;
+    for (std::size_t i = 0; i < timeline.spans().size(); ++i) {
+      auto const& span = timeline.spans()[i];
+      auto const [name, is_new] = known_names.try_emplace(span.name, names.size());
       if (is_new) {
         names.push_back(short_name(span.name));
       }
-      spans.push_back({rows.at(span.lane),
+      spans.push_back({lane_of[i],
                        name->second,
                        span.begin_ns / 1000,
-                       (span.end_ns - span.begin_ns) / 1000});
+                       (span.end_ns - span.begin_ns) / 1000,
+                       span.stream,
+                       span.number});
     }
   }
   return text_of({{"step", recorded_ ? recorded_->step : 0},

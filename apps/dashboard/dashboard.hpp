@@ -4,6 +4,7 @@
 #include "dashboard/board.hpp"
 #include "dashboard/server.hpp"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +20,13 @@ class Dashboard {
 
   [[nodiscard]] std::shared_ptr<Board> const& board() const noexcept { return board_; }
   [[nodiscard]] std::string url() const { return server_.url(); }
+
+  /// Shows how the training has ended. While a client watches, waits until one has got it, at most
+  /// for `most`. Returns whether one has.
+  bool end(End end, std::chrono::milliseconds most = std::chrono::seconds(3)) {
+    board_->note_end(std::move(end));
+    return board_->wait_until_end_is_seen(most);
+  }
 
  private:
   std::shared_ptr<Board> board_;

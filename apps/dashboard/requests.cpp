@@ -5,6 +5,7 @@
 #include "dashboard/page_text.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace msstream::dashboard {
 
@@ -49,17 +50,14 @@ Answer answer_to(Request const& request, Board& board) {
   if (request.method != "GET") {
     return {405, kPlain, "The dashboard answers only GET.\n"};
   }
-  if (request.path == "/") {
-    return {200, "text/html; charset=utf-8", std::string(page_html())};
-  }
-  if (request.path == "/page.css") {
-    return {200, "text/css; charset=utf-8", std::string(page_css())};
-  }
-  if (request.path == "/page.js") {
-    return {200, "text/javascript; charset=utf-8", std::string(page_js())};
+  for (auto const& file : page_files()) {
+    if (request.path == file.path) {
+      return {200, file.content_type, std::string(file.text)};
+    }
   }
   if (request.path == "/state.json") {
-    return {200, "application/json", board.state_json()};
+    auto state = board.state();
+    return {200, "application/json", std::move(state.json), state.has_end};
   }
   if (request.path == "/timeline.json") {
     return {200, "application/json", board.timeline_json()};

@@ -22,6 +22,7 @@ struct Answer {
   int status;
   char const* content_type;
   std::string text;
+  bool has_end = false;  ///< whether the client learns by it how the training has ended
 };
 
 /// Returns the answer to a request: the page, its parts, or the numbers of the board as JSON.

@@ -10,10 +10,13 @@ namespace msstream::dashboard {
 /// number of values leaves between half and all of the points, evenly spread. Not synchronised.
 class Series {
  public:
-  /// The mean `y` of some values, at the `x` of the last of them.
+  /// Some neighbouring values. Values that are not finite count for nothing but `x`.
   struct Point {
-    double x;
-    double y;
+    double x;           ///< of the last value
+    double y;           ///< the mean; NaN if no value is finite
+    double low;         ///< the least value; NaN if no value is finite
+    double high;        ///< the greatest value; NaN if no value is finite
+    std::size_t count;  ///< of finite values
     friend bool operator==(Point const&, Point const&) = default;
   };
 
@@ -24,6 +27,8 @@ class Series {
   void add(double x, double y);
   /// Returns the points, and as the last one the values that do not fill a point yet.
   [[nodiscard]] std::vector<Point> points() const;
+  /// Returns the number of values that fill a point.
+  [[nodiscard]] std::size_t values_a_point() const noexcept { return values_a_point_; }
 
  private:
   void join_pairs();
@@ -32,8 +37,8 @@ class Series {
   std::vector<Point> points_;
   std::size_t values_a_point_ = 1;
   std::size_t pending_ = 0;  ///< values of the point that is not complete yet
-  double pending_sum_ = 0;
-  double pending_x_ = 0;
+  Point pending_point_{};
+  double pending_sum_ = 0;  ///< of the finite values
 };
 
 }  // namespace msstream::dashboard

@@ -9,6 +9,10 @@ namespace msstream::dashboard {
 
 class Board;
 
+/// Returns the commands by which this build gets servers, if it has none, and builds the program
+/// again: in Debian, and in the folder in which the program was built.
+[[nodiscard]] std::string commands_for_servers(std::string const& program);
+
 /// Bounds of what clients can take.
 struct ServerLimits {
   int connections = 32;                  ///< at once; others wait until one ends

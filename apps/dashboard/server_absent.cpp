@@ -16,9 +16,7 @@ bool Server::is_available() noexcept {
 
 Server::Server(std::shared_ptr<Board> /*board*/, int /*port*/, ServerLimits const& /*limits*/) {
   throw std::runtime_error(
-      "this build has no dashboard: it was configured without libmicrohttpd 0.9.71 or newer; "
-      "install "
-      "the Debian package libmicrohttpd-dev and configure again");
+      "this build has no dashboard: it was configured without libmicrohttpd 0.9.71 or newer");
 }
 
 Server::~Server() = default;

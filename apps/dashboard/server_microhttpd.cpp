@@ -88,7 +88,7 @@ MHD_Result answer_request(void* board,
                           char const* /*version*/,
                           char const* /*body*/,
                           std::size_t* /*body_bytes*/,
-                          void** /*of_request*/) {
+                          void** of_request) {
   try {
     Request request{.method = method, .path = path, .hosts = {}, .fetch_sites = {}};
     auto const headers = ::MHD_get_connection_values(connection, MHD_HEADER_KIND, nullptr, nullptr);
@@ -97,9 +97,22 @@ MHD_Result answer_request(void* board,
     if (headers_read != headers) {
       return MHD_NO;
     }
-    return send(connection, answer_to(request, *static_cast<Board*>(board)));
+    auto const answer = answer_to(request, *static_cast<Board*>(board));
+    *of_request = answer.has_end ? board : nullptr;
+    return send(connection, answer);
   } catch (...) {  // memory is short: this client gets no answer, and the training goes on
     return MHD_NO;
+  }
+}
+
+/// Notes that a client has got how the training has ended. MHD, a library in C, calls it: no
+/// exception may leave it.
+void note_sent(void* board,
+               MHD_Connection* /*connection*/,
+               void** of_request,
+               MHD_RequestTerminationCode how) noexcept {
+  if (*of_request != nullptr && how == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
+    static_cast<Board*>(board)->note_end_is_seen();
   }
 }
 
@@ -127,6 +140,9 @@ class Server::Impl {
                                      MHD_OPTION_NOTIFY_CONNECTION,
                                      note_connection,
                                      this,
+                                     MHD_OPTION_NOTIFY_COMPLETED,
+                                     note_sent,
+                                     board_.get(),
                                      MHD_OPTION_END));
     if (daemon_ == nullptr) {
       throw std::runtime_error(

@@ -6,6 +6,7 @@
 #include "stream/stream.hpp"
 #include "stream/stream_context.hpp"
 #include "trace/counter.hpp"
+#include "trace/numbered_name.hpp"
 
 #include <msstream/base/detail/thread_guards.hpp>
 #include <msstream/runtime/capturing.hpp>
@@ -87,11 +88,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
     }
     if (nvtx_listens() && !captured()) {
       auto& runtime = *context_->runtime;
-      auto const prefix = fmt::format("{} {} {}", runtime.traits.name, runtime.ordinal(), name_);
       counters_ = std::make_unique<Counters const>(
-          Counters{Counter((prefix + " waits").c_str(), Counter::Unit::count),
-                   Counter((prefix + " queued launches").c_str(), Counter::Unit::count),
-                   waits_issued()});
+          fmt::format("{} {} {}", runtime.traits.name, runtime.ordinal(), name_), waits_issued());
     }
   }
   StreamGroup(StreamGroup const&) = delete;
@@ -358,6 +356,12 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   std::shared_ptr<LaunchPool> launcher_;
   StreamGroupOptions options_;
   struct Counters {
+    Counters(std::string const& group, std::uint64_t waits_so_far)
+        : name(group),
+          waits((name.text() + " waits").c_str(), Counter::Unit::count),
+          queued((name.text() + " queued launches").c_str(), Counter::Unit::count),
+          waits_before(waits_so_far) {}
+    NumberedName name;  ///< groups of several pools have one name
     Counter waits;
     Counter queued;
     std::uint64_t waits_before;  ///< what waits_issued() returned when the group was made

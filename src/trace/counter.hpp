@@ -15,7 +15,9 @@ class Counter {
   enum class Unit : std::uint8_t { count, bytes };
 
 #if MSSTREAM_CUDA
-  /// Makes the counter known to the tool. The name need not outlive the call.
+  /// Makes the counter known to the tool. The name need not outlive the call. Counters with one
+  /// name are one counter of the tool, so that whoever has the name next goes on with its curve.
+  /// Counters beyond the first 4,096 names do nothing.
   Counter(char const* name, Unit unit) noexcept;
   /// Notes the counter's value now. To be called only if nvtx_listens().
   void sample(std::int64_t value) const noexcept;

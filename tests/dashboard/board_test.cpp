@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,7 +33,7 @@ TEST(Board, is_empty_before_the_first_step) {
   EXPECT_EQ(state["unit"], "lists");
   EXPECT_EQ(state["ranks"], 4);
   EXPECT_EQ(state["step"], 0);
-  for (auto const* const key : {"loss", "rate", "step_ms", "memory"}) {
+  for (auto const* const key : {"loss", "rate", "step_ms", "memory", "end", "step_age_s"}) {
     EXPECT_TRUE(state[key].is_null()) << key;
   }
 }
@@ -104,6 +105,136 @@ TEST(Board, memory_is_summed_by_group) {
   EXPECT_EQ(memory["groups"][1], (Json{{"name", "group 1"}, {"bytes", 40}}));
 }
 
+TEST(Board, memory_has_a_curve_for_each_group) {
+  Board board({});
+  StreamMemory first;
+  first.stream = "group 0 compute";
+  StreamMemory second;
+  second.stream = "group 1 compute";
+  // group 1 comes later, and then goes.
+  for (int step = 1; step <= 6; ++step) {
+    board.note_step(1, 1, kBegin);
+    first.live_bytes = 100 * static_cast<std::size_t>(step);
+    second.live_bytes = 7;
+    board.note_memory({}, step % 3 == 2 ? std::vector{first, second} : std::vector{first});
+    board.fold();
+  }
+  auto const curves = state_of(board)["memory"]["group_curves"];
+  ASSERT_EQ(curves.size(), 2U);
+  EXPECT_EQ(curves[0]["name"], "group 0");
+  EXPECT_EQ(curves[0]["curve"]["x"], (Json{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(curves[0]["curve"]["y"], (Json{100, 200, 300, 400, 500, 600}));
+  EXPECT_EQ(curves[1]["curve"]["x"], (Json{2, 3, 4, 5, 6}));
+  EXPECT_EQ(curves[1]["curve"]["y"], (Json{7, 0, 0, 7, 0}));
+}
+
+TEST(Board, curves_of_the_memory_of_groups_are_bounded) {
+  Board board({});
+  std::vector<StreamMemory> streams(Curves::kMaxGroups + 3);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    streams[i].stream = "group " + std::to_string(i) + " compute";
+  }
+  for (int i = 0; i < 1000; ++i) {
+    for (auto& stream : streams) {
+      stream.live_bytes = i == 500 ? 123'456'789'012 : 123'456;
+    }
+    board.note_memory({}, streams);
+    board.fold();
+  }
+  auto const text = board.state_json(kBegin);
+  EXPECT_LT(text.size(), 400'000U);
+  auto const curves = Json::parse(text)["memory"]["group_curves"];
+  ASSERT_EQ(curves.size(), Curves::kMaxGroups);
+  EXPECT_LE(curves[0]["curve"]["x"].size(), Curves::kMaxGroupPoints);
+  double most = 0;
+  for (auto const& high : curves[63]["curve"]["high"]) {
+    most = std::max(most, high.get<double>());
+  }
+  EXPECT_EQ(most, 123'456'789'012);
+}
+
+TEST(Board, a_long_curve_keeps_its_extremes_and_says_how_many_steps_a_point_has) {
+  Board board({});
+  for (int step = 1; step <= 5000; ++step) {
+    board.note_step(step == 700 ? 90.F : 2.F, 1, kBegin);
+  }
+  auto const losses = state_of(board)["losses"];
+  EXPECT_EQ(losses["values"], 8);
+  ASSERT_EQ(losses["high"].size(), losses["x"].size());
+  EXPECT_EQ(losses["high"][700 / 8], 90);
+  EXPECT_EQ(losses["low"][700 / 8], 2);
+  EXPECT_EQ(losses["y"][700 / 8], (90 + 7 * 2) / 8.);
+  Board young({});
+  young.note_step(2, 1, kBegin);
+  EXPECT_FALSE(state_of(young)["losses"].contains("high"));
+}
+
+TEST(Board, numbers_that_are_not_finite_are_texts) {
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  for (auto const& [loss, text] : {std::pair(std::nanf(""), "NaN"),
+                                   std::pair(kInfinite, "infinity"),
+                                   std::pair(-kInfinite, "-infinity")}) {
+    Board board({});
+    board.note_step(0.25F, 1, kBegin);
+    board.note_step(loss, 1, kBegin);
+    board.note_metric("AUC", loss);
+    auto const state = state_of(board);
+    EXPECT_EQ(state["loss"], text);
+    EXPECT_EQ(state["losses"]["y"], (Json{0.25, nullptr}));
+    EXPECT_EQ(state["metrics"][0]["value"], text);
+  }
+}
+
+TEST(Board, the_newest_value_of_a_metric_is_no_mean) {
+  Board board({});
+  for (int i = 0; i <= 1000; ++i) {
+    board.note_metric("AUC", i);
+  }
+  EXPECT_EQ(state_of(board)["metrics"][0]["value"], 1000);
+}
+
+TEST(Board, says_how_old_the_newest_step_is) {
+  Board board({});
+  board.note_step(1, 1, kBegin - 90s);
+  board.note_step(1, 1, kBegin - 30s);
+  board.note_part("epoch 2");
+  EXPECT_EQ(state_of(board)["step_age_s"], 30);
+}
+
+TEST(Board, says_how_the_training_has_ended) {
+  for (auto const& [status, name] : {std::pair(EndStatus::finished, "finished"),
+                                     std::pair(EndStatus::failed, "failed"),
+                                     std::pair(EndStatus::diverged, "diverged")}) {
+    Board board({});
+    board.note_metric("AUC", 0.75);
+    EXPECT_TRUE(state_of(board)["end"].is_null());
+    board.note_metric("AUC", 0.875);
+    board.note_end({status, "at </script>\xff step 3"});
+    // Not the text that was made before, which has the same age.
+    auto const text = board.state(kBegin);
+    EXPECT_TRUE(text.has_end);
+    auto const state = Json::parse(text.json);
+    EXPECT_EQ(state["end"]["status"], name);
+    EXPECT_EQ(state["end"]["text"], "at </script>\uFFFD step 3");
+    EXPECT_EQ(state["metrics"][0]["value"], 0.875);
+  }
+  Board board({});
+  board.note_end({EndStatus::failed, std::string(1 << 20, 'f')});
+  EXPECT_LT(board.state_json().size(), 10'000U);
+}
+
+TEST(Board, waits_for_a_reader_of_the_end_only_if_somebody_watches) {
+  Board board({});
+  board.note_end({EndStatus::finished, "finished"});
+  EXPECT_FALSE(board.wait_until_end_is_seen(24h, kBegin));
+  static_cast<void>(board.state(kBegin));
+  EXPECT_FALSE(board.wait_until_end_is_seen(24h, kBegin + 6s));
+  EXPECT_FALSE(board.wait_until_end_is_seen(1ms, kBegin));
+  std::thread reader([&] { board.note_end_is_seen(); });
+  EXPECT_TRUE(board.wait_until_end_is_seen(24h, kBegin));
+  reader.join();
+}
+
 TEST(Board, a_timeline_has_lanes_and_names_once) {
   Board board({});
   board.note_timeline(
@@ -114,8 +245,21 @@ TEST(Board, a_timeline_has_lanes_and_names_once) {
   EXPECT_EQ(timeline["step"], 17);
   EXPECT_EQ(timeline["lanes"], (Json{"s0", "s1"}));
   EXPECT_EQ(timeline["names"], (Json{"a", "b"}));
-  EXPECT_EQ(timeline["spans"], (Json{{1, 0, 1.0, 2.0}, {0, 1, 2.0, 0.5}, {1, 0, 3.0, 1.0}}));
+  EXPECT_EQ(timeline["spans"],
+            (Json{{1, 0, 1.0, 2.0, 0, 0}, {0, 1, 2.0, 0.5, 0, 0}, {1, 0, 3.0, 1.0, 0, 0}}));
   EXPECT_EQ(timeline["length_us"], 4.0);
+}
+
+TEST(Board, a_timeline_has_a_lane_for_each_stream) {
+  Board board({});
+  board.note_timeline(1,
+                      trace::Timeline({{"a", "group 10 compute", 0, 3000, 30, 1},
+                                       {"b", "group 0 compute", 0, 3000, 0, 5},
+                                       {"c", "group 0 compute", 0, 3000, 33, 7}}));
+  auto const timeline = Json::parse(board.timeline_json());
+  EXPECT_EQ(timeline["lanes"],
+            (Json{"group 0 compute", "group 10 compute", "group 0 compute (2)"}));
+  EXPECT_EQ(timeline["spans"][2], (Json{2, 2, 0.0, 3.0, 33, 7}));
 }
 
 TEST(Board, what_it_keeps_is_bounded) {
@@ -126,7 +270,8 @@ TEST(Board, what_it_keeps_is_bounded) {
   for (int i = 0; i < 10'000; ++i) {
     board.note_metric(std::to_string(i) + std::string(10'000, 'm'), 1);
   }
-  std::vector<trace::Timeline::Span> spans(100'000, {std::string(1000, 's'), "lane", 0, 1});
+  std::vector<trace::Timeline::Span> spans(
+      100'000, {std::string(1000, 's'), "lane", 0, 1, 4095, 1'000'000'000});
   board.note_timeline(1, trace::Timeline(std::move(spans)));
   auto const state = board.state_json();
   EXPECT_LT(state.size(), 200'000U);
@@ -145,7 +290,7 @@ TEST(Board, a_timeline_keeps_the_length_of_all_spans_and_has_an_age) {
   std::vector<trace::Timeline::Span> spans(RecordedStep::kMaxSpans + 7, {"s", "lane", 0, 1000});
   spans.back().end_ns = 9000;
   RecordedStep const recorded(5, trace::Timeline(spans), kBegin);
-  EXPECT_EQ(recorded.spans.size(), RecordedStep::kMaxSpans);
+  EXPECT_EQ(recorded.timeline.spans().size(), RecordedStep::kMaxSpans);
   board.note_timeline(5, trace::Timeline(std::move(spans)), kBegin - 12s);
   auto const timeline = Json::parse(board.timeline_json(kBegin));
   EXPECT_EQ(timeline["left_out"], 7);

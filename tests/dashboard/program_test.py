@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests --dashboard of whole programs: program_test.py train_wdl=PATH train_branches=PATH…
 
-Each program trains, is watched by a client, and ends by SIGINT. A port in use and a bad one are errors
-before the work begins, and the losses do not depend on the option.
+Each program trains, is watched by a client, and ends by SIGINT, at its end, by a loss that is not finite, and by an
+error: a client learns which. A port in use and a bad one are errors before the work begins, and the losses do not
+depend on the option.
 """
 import json
 import math
 import os
 import pathlib
+import re
+import resource
 import signal
 import socket
 import subprocess
@@ -16,19 +19,23 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 
 SMALL = {
-    "train_wdl": ["--rows", "3000", "--batch", "500", "--buckets", "64", "--embedding-dim", "4", "--layers", "16,8"],
+    "train_wdl": ["--rows", "3000", "--batch", "500", "--buckets", "64", "--embedding-dim", "4", "--layers", "16"],
     "train_ple": ["--rows", "3000", "--batch", "500", "--buckets", "64"],
     "train_branches": ["--width", "32", "--layers", "4"],
     "train_rerank": ["--queries", "300", "--batch", "50"],
+    "train_dlrm": ["--rows", "2000", "--batch", "100", "--max-rows", "50", "--max-hotness", "3", "--dimension", "4",
+                   "--bottom", "8", "--top", "8,1", "--cross-rank", "4"],
 }
 LONG = {
     "train_wdl": ["--epochs", "100000"],
     "train_ple": ["--epochs", "100000"],
     "train_branches": ["--steps", "1000000000"],
     "train_rerank": ["--epochs", "100000"],
+    "train_dlrm": ["--epochs", "100000"],
 }
 MOST_SECONDS = 120
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MSSTREAM_")}
@@ -76,6 +83,55 @@ def watch(name, program, *more):
         training.wait()
 
 
+def end_of(program, *arguments, most_file_bytes=None):
+    """Watches a program until it has ended; returns the last state that it showed, and its exit status."""
+    def limit_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that grows too large is an error, and no signal
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, most_file_bytes))
+
+    for _ in range(5):
+        training = subprocess.Popen([program, "--runtime", "host", "--dashboard", "--quiet", *arguments],
+                                    env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+                                    preexec_fn=limit_files if most_file_bytes else None)
+        limit = threading.Timer(MOST_SECONDS, training.kill)
+        limit.start()
+        state = None
+        try:
+            url = next((line.split()[-1] for line in training.stderr if line.startswith("dashboard: ")), None)
+            expect(url, f"{program} {arguments}: no address is printed")
+            while state is None or state["end"] is None:
+                state = json.load(urllib.request.urlopen(url + "state.json", timeout=30))
+            return state, training.wait(timeout=MOST_SECONDS)
+        except (urllib.error.URLError, ConnectionError):
+            # Without a client, a program waits for none: it may have ended before the first question.
+            status = training.wait(timeout=MOST_SECONDS)
+            expect(state is None, f"{program} {arguments}: ended without a word, with {status}")
+        finally:
+            limit.cancel()
+            training.kill()
+            training.wait()
+    raise AssertionError(f"{program} {arguments}: ends before the client asks")
+
+
+def ends(name, program):
+    steps = ["--steps", "1000"] if name == "train_branches" else ["--epochs", "2"]
+    state, status = end_of(program, *SMALL[name], *steps)
+    expect(state["end"] == {"status": "finished", "text": "finished"} and status == 0,
+           f"{name}: {state['end']}, {status}")
+    last = [metric["curve"]["x"][-1] for metric in state["metrics"]]
+    expect(name == "train_branches" or last and set(last) == {state["step"]},
+           f"{name}: step {state['step']}, the newest metrics are of steps {last}")
+    state, status = end_of(program, *SMALL[name], *steps, "--lr", "1e6", "--optimizer", "sgd")
+    text = f"diverged at step {state['step']}"
+    expect(state["end"] == {"status": "diverged", "text": text} and status == 1, f"{name}: {state['end']}, {status}")
+    expect(state["loss"] in ("NaN", "infinity", "-infinity"), f"{name}: diverged with the loss {state['loss']}")
+    with tempfile.TemporaryDirectory() as folder:
+        report = str(pathlib.Path(folder) / "report.json")
+        state, status = end_of(program, *SMALL[name], *steps, "--report", report, most_file_bytes=100)
+        expect(state["end"]["status"] == "failed" and status == 1, f"{name}: {state['end']}, {status}")
+        expect(re.match("failed: .*report.*File too large", state["end"]["text"]), f"{name}: {state['end']}")
+
+
 def errors(name, program):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -111,6 +167,7 @@ def main():
         errors(name, program)
         equal_losses(name, program)
         watch(name, program)
+        ends(name, program)
         if name != "train_branches":
             state = watch(name, program, "--ranks", "2")
             expect(state["ranks"] == 2, f"{name}: {state['ranks']} ranks")

@@ -25,10 +25,24 @@ Answer answer_at(std::string_view path) {
 TEST(Requests, have_the_page_and_its_parts) {
   EXPECT_EQ(answer_at("/").status, 200);
   EXPECT_THAT(answer_at("/").text, HasSubstr("<script src=\"page.js\" defer></script>"));
-  EXPECT_EQ(answer_at("/page.js").status, 200);
-  EXPECT_EQ(answer_at("/page.css").status, 200);
+  for (auto const* const path : {"/page.js", "/curves.js", "/timeline.js", "/page.css"}) {
+    EXPECT_EQ(answer_at(path).status, 200) << path;
+    EXPECT_THAT(answer_at("/").text, HasSubstr(path + 1));
+  }
   EXPECT_EQ(answer_at("/state.json").status, 200);
   EXPECT_STREQ(answer_at("/timeline.json").content_type, "application/json");
+}
+
+TEST(Requests, an_answer_knows_whether_it_has_the_end) {
+  Board board({});
+  auto const has_end = [&](std::string_view path) {
+    return answer_to({.method = "GET", .path = path, .hosts = {"localhost"}}, board).has_end;
+  };
+  EXPECT_FALSE(has_end("/state.json"));
+  board.note_end({EndStatus::finished, "finished"});
+  EXPECT_TRUE(has_end("/state.json"));
+  EXPECT_FALSE(has_end("/timeline.json"));
+  EXPECT_FALSE(has_end("/"));
 }
 
 TEST(Requests, other_paths_are_not_there) {
@@ -98,7 +112,7 @@ TEST(Requests, pages_of_other_sites_are_refused_and_do_not_watch) {
 }
 
 TEST(Requests, the_page_names_no_other_host) {
-  for (auto const* const path : {"/", "/page.js", "/page.css"}) {
+  for (auto const* const path : {"/", "/page.js", "/curves.js", "/timeline.js", "/page.css"}) {
     auto const text = answer_at(path).text;
     EXPECT_THAT(text, Not(HasSubstr("http:"))) << path;
     EXPECT_THAT(text, Not(HasSubstr("https:"))) << path;

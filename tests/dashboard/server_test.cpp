@@ -3,6 +3,7 @@
 
 #include "dashboard/board.hpp"
 #include "dashboard/client.hpp"
+#include "dashboard/dashboard.hpp"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -11,7 +12,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <deque>
+#include <filesystem>
+#include <future>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -168,8 +172,53 @@ TEST_F(DashboardServer, listens_only_on_this_machine) {
   ::close(socket);
 }
 
+// The program may end as soon as end() returns: by then, a client has the end.
+TEST_F(DashboardServer, waits_until_a_client_has_got_the_end) {
+  auto dashboard = std::make_unique<Dashboard>(Description{}, 0);
+  auto const port = std::stoi(dashboard->url().substr(std::string("http://127.0.0.1:").size()));
+  EXPECT_THAT(get(port, "/state.json"), HasSubstr("\"end\":null"));  // somebody watches
+  dashboard->board()->note_metric("AUC", 0.625);
+  auto ended = std::async(std::launch::async, [&] {
+    bool const is_seen =
+        dashboard->end({EndStatus::diverged, "diverged at step 7"}, std::chrono::hours(24));
+    dashboard.reset();
+    return is_seen;
+  });
+  // Other parts of the page, and answers from before the end, do not count.
+  std::string state;
+  do {
+    static_cast<void>(get(port, "/page.js"));
+    state = get(port, "/state.json");
+  } while (state.find("\"end\":null") != std::string::npos);
+  EXPECT_THAT(state, HasSubstr(R"("end":{"status":"diverged","text":"diverged at step 7"})"));
+  EXPECT_THAT(state, HasSubstr("\"value\":0.625"));
+  EXPECT_TRUE(ended.get());
+}
+
+TEST_F(DashboardServer, waits_for_nobody_if_nobody_watches) {
+  Dashboard dashboard(Description{}, 0);
+  EXPECT_FALSE(dashboard.end({EndStatus::finished, "finished"}, std::chrono::hours(24)));
+}
+
+// A client that has asked, and then does not ask for the end.
+TEST_F(DashboardServer, waits_no_longer_than_it_may) {
+  Dashboard dashboard(Description{}, 0);
+  auto const port = std::stoi(dashboard.url().substr(std::string("http://127.0.0.1:").size()));
+  static_cast<void>(get(port, "/state.json"));
+  EXPECT_FALSE(dashboard.end({EndStatus::finished, "finished"}, std::chrono::milliseconds(1)));
+}
+
+TEST(DashboardWithoutServer, has_commands_for_the_folder_of_this_build) {
+  auto const commands = commands_for_servers("train_ple");
+  EXPECT_THAT(commands, HasSubstr("apt-get install libmicrohttpd-dev"));
+  EXPECT_THAT(commands, HasSubstr("--target train_ple"));
+  auto const begin = commands.find('\'') + 1;
+  auto const folder = commands.substr(begin, commands.find('\'', begin) - begin);
+  EXPECT_TRUE(std::filesystem::exists(folder + "/CMakeCache.txt")) << folder;
+}
+
 // For page_test.py: with MSSTREAM_TEST_SERVES set, serves a training with hostile names until the
-// standard input ends.
+// standard input ends. At a byte from there, the training ends; the server goes on.
 TEST_F(DashboardServer, serves_the_page_test) {
   if (::getenv("MSSTREAM_TEST_SERVES") == nullptr) {
     GTEST_SKIP() << "for page_test.py alone";
@@ -181,8 +230,22 @@ TEST_F(DashboardServer, serves_the_page_test) {
   Server const server(board, 0);
   std::cout << server.url() << std::endl;
   board->note_part(hostile);
+  // More steps than a curve has points, one of them with a loss that stands out.
+  for (int step = 1; step <= 3000; ++step) {
+    board->note_step(step == 1000 ? 4.F : 1.F / static_cast<float>(step), 64);
+  }
   ::pollfd input{STDIN_FILENO, POLLIN, 0};
-  for (int step = 1; ::poll(&input, 1, 2) == 0; ++step) {
+  for (int step = 3001;; ++step) {
+    if (::poll(&input, 1, 2) != 0) {
+      char byte = 0;
+      if (::read(STDIN_FILENO, &byte, 1) != 1) {
+        break;
+      }
+      board->note_step(std::numeric_limits<float>::quiet_NaN(), 64);
+      board->note_end({EndStatus::diverged, "diverged at step 7 of " + hostile});
+      ::poll(&input, 1, -1);
+      break;
+    }
     board->note_step(1.F / static_cast<float>(step), 64);
     if (step % 50 == 1) {
       MemoryStatistics statistics;
@@ -193,9 +256,10 @@ TEST_F(DashboardServer, serves_the_page_test) {
       stream.live_bytes = statistics.live_bytes;
       board->note_memory(statistics, {stream});
       board->note_metric("AUC of " + hostile, 0.5 + 0.4 * (1 - 1. / step));
-      board->note_timeline(
-          step,
-          trace::Timeline({{hostile, "group 0 compute", 0, 5000}, {"b", hostile, 2000, 9000}}));
+      board->note_timeline(step,
+                           trace::Timeline({{hostile, "group 0 compute", 0, 4000, 0, 1},
+                                            {hostile, "group 0 compute", 4000, 5000, 0, 2},
+                                            {"b", hostile, 2000, 9000, 1, 1}}));
     }
   }
 }

@@ -49,6 +49,9 @@ struct Objects {
   ms::Shape* shape;
   ms::order::Position* position;
   ms::bfloat16* number;
+  ms::Device<Host>* many;         ///< of more streams than a printer lists
+  ms::Tensor<float, Host>* late;  ///< a write to it waits on the last of these streams
+  ms::Stream<Host>* last;         ///< which waits for another one of the last
 };
 
 /// The place of the breakpoint.
@@ -112,6 +115,23 @@ void run() {
     });
   }
 
+  ms::Device<Host> many;
+  ms::StreamPool<Host> first_half(many, {.groups = 110, .merge_streams = true});
+  ms::StreamPool<Host> second_half(many, {.groups = 110, .merge_streams = true});
+  ms::Tensor<float, Host> early(many, {1});
+  ms::Tensor<float, Host> late(many, {1});
+  late.data()[0] = 5;
+  auto const when_allowed = [&](ms::HostStream on) { on.run([&] { may_write.wait(false); }); };
+  {
+    ms::StreamScope<Host> const writing(second_half[107]);
+    ms::issue("write", ms::writes(early), when_allowed);
+  }
+  {
+    ms::StreamScope<Host> const writing(second_half[109]);
+    ms::issue("write", ms::reads(early), ms::writes(late), when_allowed);
+  }
+  auto last = second_half[109].compute();
+
   auto* const stray = filled_with<ms::Tensor<float, Host>>(0);
   std::memcpy(static_cast<void*>(stray), &matrix, sizeof matrix);
   std::uintptr_t const nowhere = 0x10;
@@ -147,7 +167,10 @@ void run() {
         .pinned = &pinned,
         .shape = &shape,
         .position = &position,
-        .number = &number});
+        .number = &number,
+        .many = &many,
+        .late = &late,
+        .last = &last});
   may_write = true;
   may_write.notify_all();
   pool.synchronize();

@@ -13,6 +13,7 @@
 namespace msstream::trace {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -74,6 +75,73 @@ TEST(Timeline, draws_what_began_before_the_recording_from_its_start) {
             "   0 .. 4 us\n");
 }
 
+TEST(Timeline, has_a_lane_for_each_stream_of_one_name) {
+  // Two pools: operations of their groups 0 overlap, and arrows go between them.
+  Timeline const pools({{"first", "group 0", 0, 4000, 0, 1},
+                        {"second", "group 0", 2000, 6000, 3, 1},
+                        {"third", "group 0", 4000, 8000, 0, 2},
+                        {"fourth", "group 1", 0, 8000, 1, 1},
+                        {"fifth", "group 0", 6000, 8000, 7, 1}},
+                       {{3, 1, 0, 2}});
+  EXPECT_THAT(pools.lanes(), ElementsAre("group 0", "group 1", "group 0 (2)", "group 0 (3)"));
+  EXPECT_THAT(pools.lanes_of_spans(), ElementsAre(0, 2, 0, 1, 3));
+  EXPECT_EQ(pools.draw(8),
+            "group 0     |fffftttt|\n"
+            "group 1     |ffffffff|\n"
+            "group 0 (2) |..ssss..|\n"
+            "group 0 (3) |......ff|\n"
+            "             0 .. 8 us\n");
+  auto const json = pools.trace_json();
+  for (auto const* const event : {R"("X", "pid": 1, "tid": 1, "name": "first")",
+                                  R"("X", "pid": 1, "tid": 3, "name": "second")",
+                                  R"("s", "pid": 1, "tid": 3, "name": "wait")",
+                                  R"("f", "pid": 1, "tid": 1, "name": "wait")"}) {
+    EXPECT_THAT(json, HasSubstr(event));
+  }
+}
+
+TEST(Timeline, has_lanes_in_the_order_of_streams) {
+  Timeline const streams({{"a", "group 10", 0, 1, 30, 1},
+                          {"b", "group 2", 0, 1, 6, 1},
+                          {"c", "default group", 0, 1, 40, 1},
+                          // Two streams that had one index, one after the other.
+                          {"d", "group 1", 0, 1, 3, 1},
+                          {"e", "other", 1, 2, 3, 2}});
+  EXPECT_THAT(streams.lanes(),
+              ElementsAre("group 1", "other", "group 2", "group 10", "default group"));
+  EXPECT_EQ(streams.draw(1),
+            "group 1       |d|\n"
+            "other         |e|\n"
+            "group 2       |b|\n"
+            "group 10      |a|\n"
+            "default group |c|\n"
+            "               0 .. 0 us\n");
+  EXPECT_THAT(streams.trace_json(),
+              HasSubstr(R"("tid": 4, "name": "thread_sort_index", "args": {"sort_index": 3}})"));
+}
+
+TEST(Timeline, has_lanes_without_a_stream_in_the_order_of_names) {
+  Timeline const names({{"a", "group 10", 0, 1},
+                        {"b", "group 2", 0, 1},
+                        {"c", "group 02", 0, 1},
+                        {"d", "group 2 h2d", 0, 1},
+                        {"e", "group 2", 1, 2},
+                        {"f", "z", 1, 2, 5, 1},
+                        {"g", "", 1, 2}});
+  EXPECT_THAT(names.lanes(),
+              ElementsAre("z", "", "group 02", "group 2", "group 2 h2d", "group 10"));
+  EXPECT_THAT(names.lanes_of_spans(), ElementsAre(5, 3, 2, 4, 3, 0, 1));
+  EXPECT_THAT(Timeline({}).lanes(), ElementsAre());
+}
+
+TEST(Timeline, has_lanes_whose_names_differ) {
+  Timeline const numbered({{"a", "sums", 0, 1, 1, 1},
+                           {"b", "sums (2)", 0, 1, 2, 1},
+                           {"c", "sums", 0, 1, 3, 1},
+                           {"d", "sums (2)", 0, 1, 4, 1}});
+  EXPECT_THAT(numbered.lanes(), ElementsAre("sums", "sums (2)", "sums (3)", "sums (2) (2)"));
+}
+
 TEST(Timeline, needs_a_column_to_draw_in) {
   EXPECT_THROW((void)three_lanes().draw(0), std::invalid_argument);
 }
@@ -81,13 +149,43 @@ TEST(Timeline, needs_a_column_to_draw_in) {
 TEST(Timeline, writes_a_trace_that_viewers_open) {
   std::string const json = three_lanes().trace_json();
   EXPECT_EQ(json_fault(json), "");
-  EXPECT_THAT(json,
-              HasSubstr(R"({"ph": "X", "pid": 1, "tid": 1, "name": "beta", "ts": 2, "dur": 5})"));
   EXPECT_THAT(
       json,
       HasSubstr(
-          R"({"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "c"}})"));
+          R"({"ph": "X", "pid": 1, "tid": 2, "name": "beta", "ts": 2, "dur": 5, "args": {"launch_us": 0}})"));
+  EXPECT_THAT(
+      json,
+      HasSubstr(
+          R"({"ph": "M", "pid": 1, "tid": 3, "name": "thread_name", "args": {"name": "c"}})"));
+  EXPECT_THAT(json, HasSubstr(R"("name": "process_name", "args": {"name": "msstream"}})"));
   EXPECT_EQ(json_fault(Timeline({}).trace_json()), "");
+}
+
+TEST(Timeline, says_of_each_slice_which_operation_it_is) {
+  Timeline const timeline({{"dense", "group 0 compute", 0, 4000, 3, 41, 2500}});
+  auto const json = timeline.trace_json();
+  EXPECT_EQ(json_fault(json), "") << json;
+  EXPECT_THAT(json, HasSubstr(R"("args": {"stream": 3, "number": 41, "launch_us": 2.5}})"));
+}
+
+TEST(Timeline, traces_of_ranks_can_be_merged) {
+  Timeline const timeline({{"x", "a", 0, 4000, 0, 1}, {"y", "b", 5000, 8000, 1, 1}},
+                          {{0, 1, 1, 1}});
+  auto const first = timeline.trace_json(0);
+  auto const third = timeline.trace_json(2);
+  EXPECT_EQ(json_fault(third), "") << third;
+  EXPECT_THAT(
+      first,
+      HasSubstr(
+          R"("pid": 0, "tid": 1, "name": "process_name", "args": {"name": "msstream rank 0"}})"));
+  EXPECT_THAT(third, HasSubstr(R"("name": "process_name", "args": {"name": "msstream rank 2"}})"));
+  EXPECT_THAT(third, HasSubstr(R"("name": "process_sort_index", "args": {"sort_index": 2}})"));
+  EXPECT_THAT(third, HasSubstr(R"({"ph": "X", "pid": 2, "tid": 2, "name": "y")"));
+  EXPECT_THAT(third, HasSubstr(R"("rank": 2}})"));
+  // An arrow's ends are found by its id, in all processes.
+  EXPECT_THAT(first, HasSubstr(R"("cat": "wait", "id": 0,)"));
+  EXPECT_THAT(third, HasSubstr(R"("cat": "wait", "id": 8589934592,)"));
+  EXPECT_THROW((void)timeline.trace_json(-1), std::invalid_argument);
 }
 
 TEST(Timeline, draws_an_arrow_for_each_wait_between_its_spans) {
@@ -103,11 +201,11 @@ TEST(Timeline, draws_an_arrow_for_each_wait_between_its_spans) {
   EXPECT_THAT(
       json,
       HasSubstr(
-          R"({"ph": "s", "pid": 1, "tid": 0, "name": "wait", "cat": "wait", "id": 0, "ts": 3.999})"));
+          R"({"ph": "s", "pid": 1, "tid": 1, "name": "wait", "cat": "wait", "id": 0, "ts": 3.999})"));
   EXPECT_THAT(
       json,
       HasSubstr(
-          R"({"ph": "f", "pid": 1, "tid": 1, "name": "wait", "cat": "wait", "id": 0, "ts": 5, "bp": "e"})"));
+          R"({"ph": "f", "pid": 1, "tid": 2, "name": "wait", "cat": "wait", "id": 0, "ts": 5, "bp": "e"})"));
 }
 
 TEST(Timeline, an_arrow_begins_at_the_last_span_that_a_wait_covers) {

@@ -30,6 +30,7 @@ from msstream_values import (
 )
 
 WHOLE_BYTES = 64 << 10  # tensors up to this size are shown in their shape
+MAX_STREAMS = 4096  # of a program
 
 # Name, bytes and struct format of each msstream::DType, in the order of the enumeration.
 DTYPES = (
@@ -116,12 +117,15 @@ def writes_in_flight(block):
     """Returns the last writes of a block that are not known to be complete, as a text."""
     texts = []
     device = target(shared(block["device"].dereference()), "device")
-    slots = slots_of(target(shared(device["context"]), "context"))
+    slots = Slots(target(shared(device["context"]), "context"))
     for written in positions_of(block["record"]["log"]["writes_"]):
         stream, number = int(written["stream"]), int(written["number"])
-        if stream < len(slots) and int(atomic(slots[stream]["completed"])) < number:
-            texts.append(f"{string(slots[stream]['identity']['name'])} @ {number}")
-    return ", ".join(texts)
+        if stream >= slots.count:
+            continue
+        slot = slots.at(stream)
+        if int(atomic(slot["completed"])) < number:
+            texts.append(f"{string(slot['identity']['name'])} @ {number}")
+    return listed(texts)
 
 
 def tensor(value):
@@ -186,22 +190,28 @@ def positions_of(value):
     """Returns the elements of a PositionSet, which is an InlineVector of four."""
     held = value["positions_"]
     size = int(held["size_"])
-    if size > 4096:
+    if size > MAX_STREAMS:
         raise NotThat(f"{size} positions")
     if size <= 4:
         return [held["inline_"]["_M_elems"][i] for i in range(size)]
-    return elements(held["spilled_"])
+    return elements(held["spilled_"], MAX_STREAMS)
+
+
+def listed(texts):
+    """Returns the texts in a line, the first MAX_SHOWN of them."""
+    more = len(texts) - MAX_SHOWN
+    return ", ".join(texts[:MAX_SHOWN]) + (f", and {more} more" if more > 0 else "")
 
 
 def position_set(value):
-    return "{" + ", ".join(position(one)[0] for one in positions_of(value)) + "}", []
+    return "{" + listed([position(one)[0] for one in positions_of(value)]) + "}", []
 
 
 def vector_clock(value):
-    newest = [int(number) for number in elements(value["newest_"])]
-    more = count_of(value["newest_"]) - len(newest)
-    texts = [f"stream {i} @ {number}" for i, number in enumerate(newest) if number]
-    return "clock {" + ", ".join(texts) + (f", and {more} more streams" if more else "") + "}", []
+    if count_of(value["newest_"]) > MAX_STREAMS:
+        raise NotThat(f"{count_of(value['newest_'])} streams")
+    newest = [int(number) for number in elements(value["newest_"], MAX_STREAMS)]
+    return f"clock {{{listed([f'stream {i} @ {n}' for i, n in enumerate(newest) if n])}}}", []
 
 
 def access_log(value):
@@ -234,14 +244,18 @@ def slot(value):
     return slot_text(value), [("clock", value["clock"])]
 
 
-def slots_of(context):
-    """Returns the slots of all streams of a device, MAX_SHOWN of them at most."""
-    tracker = target(shared(context["tracker"]), "dependency tracker")
-    array = tracker["slots_"]["_M_elems"]
-    count = int(atomic(tracker["slot_count_"]))
-    if count > array.type.strip_typedefs().range()[1] + 1:
-        raise NotThat(f"{count} streams")
-    return [target(unique(array[i]), "stream") for i in range(min(count, MAX_SHOWN))]
+class Slots:
+    """The slots of all streams of a device."""
+
+    def __init__(self, context):
+        tracker = target(shared(context["tracker"]), "dependency tracker")
+        self.array = tracker["slots_"]["_M_elems"]
+        self.count = int(atomic(tracker["slot_count_"]))
+        if self.count > self.array.type.strip_typedefs().range()[1] + 1:
+            raise NotThat(f"{self.count} streams")
+
+    def at(self, index):
+        return target(unique(self.array[index]), "stream")
 
 
 def stream(value):
@@ -272,10 +286,13 @@ def pool(value):
 
 def device(value):
     runtime, _ = runtime_of(value)
-    slots = slots_of(target(shared(value["context"]), "context"))
-    total = sum(int(atomic(one["reserved"])) for one in slots)
-    text = f"Device of {runtime}, {plural(total, 'operation')} on {plural(len(slots), 'stream')}"
-    return text, [(f"[{i}]", slot_text(one)) for i, one in enumerate(slots)]
+    slots = Slots(target(shared(value["context"]), "context"))
+    total = sum(int(atomic(slots.at(i)["reserved"])) for i in range(slots.count))
+    text = f"Device of {runtime}, {plural(total, 'operation')} on {plural(slots.count, 'stream')}"
+    shown = range(min(slots.count, MAX_SHOWN))
+    if slots.count > MAX_SHOWN:
+        text += f", the first {MAX_SHOWN} shown"
+    return text, [(f"[{i}]", slot_text(slots.at(i))) for i in shown]
 
 
 # --- Guards, tapes and checkpoints ----------------------------------------------------------------

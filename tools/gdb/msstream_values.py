@@ -83,10 +83,10 @@ def count_of(vector):
     return used // size
 
 
-def elements(vector):
-    """Returns the first elements of a std::vector, MAX_SHOWN of them at most."""
+def elements(vector, most=MAX_SHOWN):
+    """Returns the first elements of a std::vector, `most` of them at most."""
     start = vector["_M_impl"]["_M_start"]
-    return [start[i] for i in range(min(count_of(vector), MAX_SHOWN))]
+    return [start[i] for i in range(min(count_of(vector), most))]
 
 
 def target(pointer, what):

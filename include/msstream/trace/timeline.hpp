@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/same_library.hpp>
+
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,9 +20,10 @@ class Timeline {
   /// recording began.
   struct Span {
     std::string name;  ///< with the name scopes around it
-    std::string lane;  ///< the name of the stream, such as "group 0 h2d"
-    double begin_ns;   ///< device time since the recording began
-    double end_ns;     ///< device time since the recording began
+    /// The name of the stream, such as "group 0 h2d". Streams of several pools may have one name.
+    std::string lane;
+    double begin_ns;  ///< device time since the recording began
+    double end_ns;    ///< device time since the recording began
     /// The operation's position: the index of its stream among all streams, and its number on that
     /// stream; 0 if the operation has no position.
     std::uint32_t stream = 0;
@@ -49,15 +53,26 @@ class Timeline {
   [[nodiscard]] std::vector<Wait> const& waits() const& noexcept { return waits_; }
   /// Returns the latest end of a span, in ns since the recording began.
   [[nodiscard]] double length_ns() const noexcept;
-  /// Returns the time in ns during which at least `count` spans ran at once. Spans of one lane,
-  /// which is one stream, do not overlap.
+  /// Returns the time in ns during which at least `count` spans ran at once. Spans of one stream do
+  /// not overlap.
   [[nodiscard]] double overlapped_ns(std::size_t count = 2) const;
+  /// Returns the names of the lanes that draw() and trace_json() have: one for each stream that has
+  /// spans, in the order of the streams' indices. Of streams with one name, each but the first has
+  /// a number behind its name, as in "group 0 compute (2)". Spans without a position are on a lane
+  /// for each name, behind the others, in the order of names ("group 2" before "group 10").
+  [[nodiscard]] std::vector<std::string> lanes() const;
+  /// Returns for each span the index of its lane in lanes().
+  [[nodiscard]] std::vector<std::size_t> lanes_of_spans() const;
   /// Returns a picture in text, one line per lane, `columns` characters wide. Every span is drawn
   /// with the first letter of its name.
   [[nodiscard]] std::string draw(std::size_t columns = 72) const;
   /// Returns the spans as Trace Event JSON, which Perfetto and chrome://tracing open, with an arrow
-  /// for each wait whose two operations have spans.
-  [[nodiscard]] std::string trace_json() const;
+  /// for each wait whose two operations have spans. Each span's arguments are the index of its
+  /// stream and the operation's number on it, if it has a position, and the time of its launch in
+  /// us. If a rank is given, it is the number of the trace's process and an argument of each span,
+  /// so that the events of several ranks can be in one trace. Throws std::invalid_argument if the
+  /// rank is negative.
+  [[nodiscard]] std::string trace_json(std::optional<int> rank = std::nullopt) const;
 
  private:
   std::vector<Span> spans_;

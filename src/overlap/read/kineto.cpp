@@ -299,11 +299,15 @@ void KinetoReader::take_range(TraceEvent const& event, Interval time) {
 }
 
 /// Returns whether all spans are those of a timeline of msstream: of lanes with names, and without
-/// categories.
+/// categories. Process 1 may have no name.
 bool KinetoReader::is_timeline() const {
+  auto const is_msstream = [this](std::int64_t process) {
+    auto const name = process_names_.find(process);
+    return name == process_names_.end() ? process == 1 : name->second.starts_with("msstream");
+  };
   return !lane_spans_.empty() && lane_spans_.size() == spans_ &&
-         std::ranges::all_of(lane_spans_, [this](LaneSpan const& span) {
-           return span.row.first == 1 && row_names_.contains(span.row);
+         std::ranges::all_of(lane_spans_, [&](LaneSpan const& span) {
+           return is_msstream(span.row.first) && row_names_.contains(span.row);
          });
 }
 
@@ -315,9 +319,11 @@ void KinetoReader::take_lanes() {
     activity.name = span.name;
     activity.stream = builder_.stream(0, kUnknown, span.row.second);
     builder_.recording().streams[activity.stream].name = builder_.name(lane);
-    if (lane.ends_with(" h2d") || lane.ends_with(" d2h")) {
+    // A lane whose name another one has too has a number behind it, as in "group 0 h2d (2)".
+    auto const stream = lane.ends_with(')') ? lane.substr(0, lane.rfind(" (")) : lane;
+    if (stream.ends_with(" h2d") || stream.ends_with(" d2h")) {
       activity.kind = ActivityKind::copy;
-      activity.direction = lane.ends_with("h2d") ? CopyDirection::h2d : CopyDirection::d2h;
+      activity.direction = stream.ends_with("h2d") ? CopyDirection::h2d : CopyDirection::d2h;
     }
     builder_.add(activity, 0);
   }

@@ -33,7 +33,7 @@ class KinetoReader {
   /// Returns the processes of the events so far.
   [[nodiscard]] Processes processes() const { return Processes(marks_, builder_); }
   [[nodiscard]] Ns first_time() const { return builder_.first_time(); }
-  [[nodiscard]] bool has_work() const noexcept { return builder_.activities() > 0; }
+  [[nodiscard]] bool has_work() const { return builder_.activities() > 0 || is_timeline(); }
   /// Throws std::runtime_error, with `file`, if no work of a device was among the events.
   [[nodiscard]] Recording finish(TraceFacts const& facts,
                                  std::string const& file,

@@ -4,6 +4,8 @@
 #include <msstream/step/step_trace.hpp>
 #include <msstream/trace/timeline.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 #include <tuple>
 
@@ -121,6 +123,36 @@ TEST_F(ReadFileTest, a_timeline_of_msstream_has_lanes) {
   EXPECT_EQ(recording.names[recording.streams[recording.activities[1].stream].name], "group 0");
   EXPECT_FALSE(recording.has_calls);
   EXPECT_THAT(recording.source, HasSubstr("timeline"));
+}
+
+TEST_F(ReadFileTest, a_timeline_of_a_rank_may_have_streams_of_one_name) {
+  trace::Timeline const timeline(
+      {{"upload", "group 0 h2d", 0, 1000, 1, 1}, {"upload", "group 0 h2d", 500, 2500, 4, 1}});
+  auto const recording = read_one(timeline.trace_json(3));
+  ASSERT_EQ(recording.activities.size(), 2U);
+  EXPECT_NE(recording.activities[0].stream, recording.activities[1].stream);
+  for (auto const& activity : recording.activities) {
+    EXPECT_EQ(activity.direction, CopyDirection::h2d);
+  }
+  EXPECT_THAT(recording.source, HasSubstr("timeline"));
+}
+
+TEST_F(ReadFileTest, merged_timelines_of_ranks_are_recordings_of_their_own) {
+  trace::Timeline const timeline({{"add", "group 0 compute", 0, 1000, 1, 1}});
+  auto merged = nlohmann::json::parse(timeline.trace_json(0));
+  auto const other = nlohmann::json::parse(timeline.trace_json(2));
+  for (auto const& event : other["traceEvents"]) {
+    merged["traceEvents"].push_back(event);
+  }
+  auto const recordings = read(write(merged.dump()));
+  ASSERT_EQ(recordings.size(), 2U);
+  EXPECT_EQ(recordings[0].rank, 0);
+  EXPECT_EQ(recordings[1].rank, 2);
+  for (auto const& recording : recordings) {
+    ASSERT_EQ(recording.activities.size(), 1U);
+    EXPECT_EQ(recording.names[recording.streams[recording.activities[0].stream].name],
+              "group 0 compute");
+  }
 }
 
 TEST_F(ReadFileTest, a_step_trace_has_dependencies) {

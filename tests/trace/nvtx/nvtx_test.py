@@ -26,6 +26,7 @@ msstream: counter 101 is cuda 0 memory in use in B
 msstream: counter 102 is group 2 waits in 1
 msstream: counter 101 = 1048576
 msstream: counter 102 = 7
+msstream: counter 102 = 8
 """
 
 

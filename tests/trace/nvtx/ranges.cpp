@@ -32,8 +32,10 @@ int main() {
   }
   Counter const bytes("cuda 0 memory in use", Counter::Unit::bytes);
   Counter const waits("group 2 waits", Counter::Unit::count);
+  Counter const same(std::string("group 2 waits").c_str(), Counter::Unit::count);
   bytes.sample(1 << 20);
   waits.sample(7);
+  same.sample(8);
   if (msstream::detail::nvtx_listens()) {
     for (int i = 0; i < 9000; ++i) {  // more names than are registered
       StackRange const numbered(("step " + std::to_string(i)).c_str());

@@ -44,17 +44,18 @@ def main():
     groups = ["default group", "group 0", "group 1"]
     expect("a category for each group", set(groups) <= set(categories) and "0" not in categories.values())
     expect("categories that differ", len(set(categories.values())) == len(categories))
-    for operation, group in [("write", "group 0"), ("write", "group 1"), ("alone", "default group")]:
+    for operation, group, count in [("write", "group 0", 2), ("write", "group 1", 1), ("alone", "default group", 1)]:
         expect(f"the operation's number on its stream, in the category of {group}",
-               group in categories and len(category_of(operation, group)) == 1)
+               group in categories and len(category_of(operation, group)) == count)
     expect("the range of a scope without a category", ("user_tower", "0", "0") in ranges)
-    for group in groups:
+    for group in [*groups, "group 0 (2)"]:
         for what in ("waits", "queued launches"):
             expect(f"samples of {what} of {group}",
                    f"cuda 0 {group} {what}" in counters and samples(f"cuda 0 {group} {what}"))
     if not wrong:
         expect("a wait of group 1", max(samples("cuda 0 group 1 waits")) >= 1)
         expect("no wait of group 0", max(samples("cuda 0 group 0 waits")) == 0)
+        expect("a wait of the group 0 of the second pool", max(samples("cuda 0 group 0 (2) waits")) >= 1)
         expect("no more queued launches than there were", max(samples("cuda 0 group 0 queued launches")) <= 1)
     for what in ("memory in use", "memory reserved"):
         expect(f"bytes of {what}", f"cuda 0 {what}" in counters and max(samples(f"cuda 0 {what}")) >= 256)

@@ -14,7 +14,8 @@ import time
 ONCE = """processors instruction-set numa frequency memory cgroup-memory locked-memory address-space open-files threads
 shared-memory huge-pages msstream-variables max-connections build driver devices mps concurrent-kernels priorities
 virtual-memory memory-pools green-contexts green-streams host-access graph-updates multicast copy-engines nvtx cupti
-counters module-loading nccl mpi threads-at-once thread-wake-up memory-copy host-issue""".split()
+counters module-loading nccl mpi cuda-libraries nvcc host-compiler cupti-headers nccl-headers
+threads-at-once thread-wake-up memory-copy host-issue""".split()
 # The ids that a report has once for each GPU.
 OF_DEVICE = "device device-memory compute-mode persistence ecc mig link near-processors clocks other-processes".split()
 # The measurements of one GPU, with the least and the largest plausible number.

@@ -24,6 +24,8 @@ TEST_F(ToolTest, ranges_counters_and_categories) {
   auto const last = write(pool[1], tensor);  // waits for the first group
   await_launch(device, last);
   ms::issue("alone", ms::writes(tensor), one_kernel(tensor));  // in the default group
+  Pool const second(device, {.groups = 1});
+  write(second[0], tensor);  // waits for the default group
   device.default_group().synchronize();
 }
 

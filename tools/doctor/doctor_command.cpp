@@ -4,6 +4,7 @@
 #include "cli/outputs.hpp"
 #include "doctor/examination.hpp"
 #include "doctor/facts/environment.hpp"
+#include "doctor/facts/nvml.hpp"
 #include "doctor/measure/measure_processes.hpp"
 #include "doctor/report.hpp"
 #include "doctor/report_writer.hpp"
@@ -11,9 +12,12 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace msstream::doctor {
@@ -53,8 +57,8 @@ void refuse_contradictions(Chosen const& chosen) {
 Chosen parse(cli::Arguments const& arguments) {
   Chosen chosen;
   cli::Options options(
-      "Says what this computer can do for msstream, and what to change: driver, devices, limits, "
-      "variables, libraries, and measured copies, launches and overlap.\n\n"
+      "Says what this computer can do for msstream, and what to change: driver, toolkits, devices, "
+      "limits, variables, libraries, and measured copies, launches and overlap.\n\n"
       "Each line begins with its level: ok; note (works, worth knowing); slow (works, and costs "
       "time that a change could save); bad (does not work). Below it is what to do. "
       "Changes no setting, and takes at most 512 MiB of a GPU (beside a context) and some "
@@ -83,7 +87,7 @@ Chosen parse(cli::Arguments const& arguments) {
   options.add<int>("--processes",
                    chosen.processes,
                    "measure this many processes beside as many groups of one process, and nothing "
-                   "else; 0 for not",
+                   "else: rates, times of kernels, start, memory; 0 for not",
                    {0, 64});
   options.add_flag("--start-mps",
                    chosen.starts_mps,
@@ -144,6 +148,16 @@ void require_device(Chosen const& chosen, Computer const& computer) {
   }
 }
 
+/// Returns how many bytes of a device are free, as NVML says; nothing if it does not.
+std::optional<double> free_bytes_of(NvmlFacts const& nvml, std::string_view bus_id) {
+  for (auto const& device : nvml.devices) {
+    if (device.bus_id == bus_id) {
+      return device.free_bytes;
+    }
+  }
+  return std::nullopt;
+}
+
 /// Looks at what was chosen. Returns false if that was printed, and there is no report.
 bool look(Chosen const& chosen, EnvironmentFacts const& environment, ReportWriter& writer) {
   auto const findings = writer.findings();
@@ -167,6 +181,10 @@ bool look(Chosen const& chosen, EnvironmentFacts const& environment, ReportWrite
     plan.device = computer.has_usable_device() ? chosen.device : -1;
     plan.start_mps = chosen.starts_mps;
     plan.mps = read_mps();
+    if (plan.device >= 0) {
+      auto const& bus_id = computer.devices.at(static_cast<std::size_t>(plan.device)).bus_id;
+      plan.free_bytes = [bus_id] { return free_bytes_of(read_nvml(), bus_id); };
+    }
     writer.add(process_lines(measure_processes(plan, findings.begin_in(Section::processes))));
   } else {
     examine({chosen.device, chosen.is_quick}, computer, environment, findings);

@@ -5,6 +5,7 @@
 #include "doctor/facts/libraries.hpp"
 #include "doctor/facts/limits.hpp"
 #include "doctor/facts/nvml.hpp"
+#include "doctor/facts/toolkit.hpp"
 #include "doctor/measure/measure_host.hpp"
 
 #include <algorithm>
@@ -80,9 +81,15 @@ void examine(ExaminationPlan const& plan,
              Computer const& computer,
              EnvironmentFacts const& environment,
              Findings const& findings) {
-  findings.add(driver_lines(computer.driver));
+  ToolkitFacts toolkits;
+  findings.attempt(Section::toolkit, "toolkit", "CUDA toolkit", [&] {
+    toolkits = read_toolkits(toolkit_variables());
+    return toolkit_lines(toolkits, computer.driver.supports);
+  });
+  findings.add(
+      driver_lines(computer.driver, way_to_cuda_build(toolkits, computer.driver.supports)));
   for (auto const& device : computer.devices) {
-    findings.add(device_lines(device, {computer.driver.architectures, computer.driver.has_ptx}));
+    findings.add(device_lines(device, computer.driver));
   }
   if (!computer.devices.empty()) {
     findings.add({mps_line(read_mps())});
@@ -111,7 +118,8 @@ void examine(ExaminationPlan const& plan,
   }
   // The last check: while CUPTI has a subscriber, launches take longer.
   findings.attempt(Section::libraries, "libraries", "libraries and tools", [&] {
-    return library_lines(read_libraries(environment.variables, computer.driver.supports));
+    return library_lines(
+        read_libraries(environment.variables, computer.driver.supports, computer.driver.toolkit));
   });
 }
 

@@ -29,6 +29,7 @@ enum class Section : std::uint8_t {
   limits,
   environment,
   driver,
+  toolkit,
   device,
   features,
   libraries,

@@ -4,6 +4,8 @@
 #include "base/json_writer.hpp"
 #include "overlap/show/text.hpp"
 
+#include <msstream/base/version.hpp>
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -45,6 +47,7 @@ constexpr std::array kOrder{Section::host,
                             Section::limits,
                             Section::environment,
                             Section::driver,
+                            Section::toolkit,
                             Section::device,
                             Section::features,
                             Section::libraries,
@@ -55,7 +58,7 @@ constexpr std::array kOrder{Section::host,
 }  // namespace
 
 char const* version() noexcept {
-  return MSSTREAM_VERSION;
+  return msstream::version().data();
 }
 
 std::string summary_text(Lines const& lines) {

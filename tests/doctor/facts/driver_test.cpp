@@ -20,7 +20,7 @@ DriverFacts good_driver() {
   DriverFacts facts;
   facts.is_cuda_build = true;
   facts.toolkit = facts.runtime = facts.supports = 13'000;
-  facts.architectures = {80, 90};
+  facts.kernels = built_kernels("80-real;90", {});
   facts.driver = "580.65.06";
   facts.has_kernel_module = facts.has_device_files = true;
   facts.devices = 2;
@@ -31,7 +31,7 @@ TEST(DoctorDriver, a_driver_that_fits_is_ok) {
   auto const lines = driver_lines(good_driver());
   EXPECT_EQ(worst_of(lines), Level::ok);
   EXPECT_EQ(the_line(lines, "driver").value, "580.65.06, supports CUDA 13.0");
-  EXPECT_EQ(the_line(lines, "build").value, "CUDA 13.0, for sm_80, sm_90");
+  EXPECT_EQ(the_line(lines, "build").value, "CUDA 13.0, for sm_80, sm_90 and PTX of compute_90");
 }
 
 TEST(DoctorDriver, a_driver_that_is_too_old_is_told_with_both_versions) {
@@ -76,7 +76,7 @@ TEST(DoctorDriver, a_build_for_the_host_needs_none) {
   EXPECT_EQ(worst_of(driver_lines(facts)), Level::ok);
   facts.supports = 12'020;
   facts.devices = 1;
-  EXPECT_THAT(the_line(driver_lines(facts), "devices").advice, HasSubstr("-DMSSTREAM_CUDA=ON"));
+  EXPECT_THAT(the_line(driver_lines(facts, "Ask."), "devices").advice, HasSubstr("them. Ask."));
   EXPECT_EQ(worst_of(driver_lines(facts)), Level::note);
 }
 

@@ -80,6 +80,26 @@ LibraryFacts good_libraries() {
   return facts;
 }
 
+TEST(DoctorLibraries, libraries_that_programs_need_are_loaded) {
+  auto const of_toolkit = [](int version) {
+    return read_libraries({}, 0, version, "/no/such/root").needed;
+  };
+  EXPECT_TRUE(of_toolkit(0).empty());  // a build for the host needs none
+  auto const none = of_toolkit(99'000);
+  ASSERT_EQ(none.size(), 2U);
+  EXPECT_EQ(none[0].name, "libcudart.so.99");
+  EXPECT_THAT(none[1].problem, HasSubstr("libcublasLt.so.99: cannot open"));
+  auto facts = good_libraries();
+  facts.needed = {{"libcudart.so.13", ""}, {"libcublasLt.so.13", ""}};
+  EXPECT_EQ(the_line(library_lines(facts), "cuda-libraries").value,
+            "libcudart.so.13, libcublasLt.so.13 can be loaded");
+  facts.needed[1].problem = "libcublasLt.so.13: cannot open shared object file";
+  auto const line = the_line(library_lines(facts), "cuda-libraries");
+  EXPECT_EQ(line.level, Level::bad);
+  EXPECT_EQ(line.value, "cannot be loaded: " + facts.needed[1].problem);
+  EXPECT_THAT(line.advice, HasSubstr("LD_LIBRARY_PATH"));
+}
+
 TEST(DoctorLibraries, libraries_that_work_are_ok) {
   auto const lines = library_lines(good_libraries());
   EXPECT_EQ(worst_of(lines), Level::ok);
@@ -105,7 +125,7 @@ TEST(DoctorLibraries, tools_that_are_attached_are_told) {
 
 TEST(DoctorLibraries, a_chosen_cupti_is_the_only_one) {
   auto const facts =
-      read_libraries({{"MSSTREAM_OVERLAP_CUPTI", "/no/such/libcupti.so"}}, 0, "/no/such/root");
+      read_libraries({{"MSSTREAM_OVERLAP_CUPTI", "/no/such/libcupti.so"}}, 0, 0, "/no/such/root");
   EXPECT_FALSE(facts.has_cupti);
   EXPECT_THAT(facts.cupti_problem, HasSubstr("/no/such/libcupti.so"));
 }

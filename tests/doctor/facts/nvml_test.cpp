@@ -140,20 +140,11 @@ DeviceFacts h200() {
 }
 
 TEST(DoctorDevice, a_good_device_has_no_advice) {
-  EXPECT_EQ(worst_of(device_lines(h200(), {{90}, true})), Level::ok);
+  DriverFacts driver;
+  driver.kernels = built_kernels("90", {});
+  EXPECT_EQ(worst_of(device_lines(h200(), driver)), Level::ok);
   EXPECT_NEAR(link_gb_per_s(h200().nvml), 63, 0.1);
   EXPECT_THAT(summary_of(h200()), HasSubstr("NVIDIA H200"));
-}
-
-TEST(DoctorDevice, kernels_must_be_compiled_for_it) {
-  auto const level = [](std::vector<int> architectures, bool has_ptx) {
-    return level_of(device_lines(h200(), {std::move(architectures), has_ptx}), "device");
-  };
-  EXPECT_EQ(level({80, 90}, false), Level::ok);
-  EXPECT_EQ(level({80}, false), Level::bad);  // another major version
-  EXPECT_EQ(level({80}, true), Level::slow);  // compiled when the program starts
-  EXPECT_EQ(level({100}, true), Level::bad);  // a newer device's
-  EXPECT_EQ(level({}, false), Level::ok);
 }
 
 TEST(DoctorDevice, what_stops_or_slows_a_device_is_told) {

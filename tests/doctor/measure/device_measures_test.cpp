@@ -3,7 +3,6 @@
 #include "doctor/measure/device_measures.hpp"
 
 #include "doctor/measure/measure_host.hpp"
-#include "doctor/measure/processes.hpp"
 #include "find_line.hpp"
 
 #include <gmock/gmock.h>
@@ -151,20 +150,6 @@ TEST(DoctorMeasures, a_busy_host_is_told) {
   measures.issue_us = 30;
   EXPECT_EQ(level_of(host_measure_lines(measures), "host-issue"), Level::note);
   EXPECT_TRUE(host_measure_lines({}).empty());
-}
-
-TEST(DoctorMeasures, processes_are_compared_with_groups) {
-  ProcessFacts facts{4, true, 100, 200, 50, 180.0};
-  auto lines = process_lines(facts);
-  EXPECT_EQ(lines.size(), 4U);
-  EXPECT_EQ(the_line(lines, "groups").value, "200 operations/s, 2.00 times one group");
-  EXPECT_EQ(the_line(lines, "processes").value, "50 operations/s, 0.25 times the groups");
-  EXPECT_THAT(the_line(lines, "processes-mps").value, HasSubstr("3.60 times without MPS"));
-  facts.with_mps.reset();
-  facts.without_mps_reason = "there is none";
-  EXPECT_EQ(the_line(process_lines(facts), "processes-mps").advice, "there is none");
-  facts.is_cuda = false;
-  EXPECT_EQ(process_lines(facts).size(), 3U);
 }
 
 }  // namespace

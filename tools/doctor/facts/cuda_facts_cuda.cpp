@@ -53,8 +53,7 @@ Available by_device(bool available) {
 void add_cuda(DriverFacts& facts) {
   facts.is_cuda_build = true;
   facts.toolkit = CUDART_VERSION;
-  facts.architectures = kernel_architectures();
-  facts.has_ptx = MSSTREAM_HAS_PTX != 0;
+  facts.kernels = built_kernels(MSSTREAM_CUDA_ARCHITECTURES, kernel_architectures());
   if (cudaRuntimeGetVersion(&facts.runtime) != cudaSuccess) {
     facts.runtime = 0;
   }

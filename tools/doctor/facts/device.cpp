@@ -29,12 +29,7 @@ std::string capability_text(int capability) {
   return fmt::format("{}.{}", capability / 10, capability % 10);
 }
 
-/// Code for an architecture runs on devices of its major version, of at least its minor version.
-bool runs_on(int architecture, int capability) {
-  return architecture / 10 == capability / 10 && architecture <= capability;
-}
-
-Line name_line(DeviceFacts const& facts, BuiltFor const& built) {
+Line name_line(DeviceFacts const& facts, DriverFacts const& driver) {
   auto line = line_of(facts, "device", "kind");
   line.value = fmt::format("{}, compute capability {}",
                            facts.name.empty() ? "unnamed" : facts.name,
@@ -43,22 +38,37 @@ Line name_line(DeviceFacts const& facts, BuiltFor const& built) {
   if (facts.multiprocessors > 0) {
     line.value += fmt::format(", {} multiprocessors", facts.multiprocessors);
   }
-  bool const has_code = std::ranges::any_of(built.architectures, [&](int architecture) {
-    return runs_on(architecture, facts.capability);
-  });
-  if (built.architectures.empty() || !facts.is_visible || facts.capability == 0 || has_code) {
+  auto const kernels = text_of(driver.kernels);
+  if (kernels.empty() || !facts.is_visible || facts.capability == 0) {
     return line;
   }
-  bool const is_compiled_later =
-      built.has_ptx && facts.capability > std::ranges::min(built.architectures);
-  return judged(
-      std::move(line),
-      is_compiled_later ? Level::slow : Level::bad,
-      fmt::format("{} Build again with CUDAARCHS={}, or CUDAARCHS=native on this computer.",
-                  is_compiled_later ? "The driver compiles the kernels for it when programs start, "
-                                      "which takes minutes the first time."
-                                    : "The kernels of this build do not run on it.",
-                  facts.capability));
+  auto const path = path_to(facts.capability, driver.kernels);
+  if (path == KernelPath::machine_code) {
+    return line;
+  }
+  auto const built_again = fmt::format(
+      "build again with CUDAARCHS={}, or CUDAARCHS=native on this computer.", facts.capability);
+  if (path == KernelPath::none) {
+    return judged(
+        std::move(line),
+        Level::bad,
+        fmt::format("The kernels of this build ({}) do not run on it: {}", kernels, built_again));
+  }
+  if (!compiles_ptx(driver)) {
+    return judged(
+        std::move(line),
+        Level::bad,
+        fmt::format("The kernels of this build do not run on it: it has only their PTX, and a "
+                    "driver for CUDA {} cannot compile PTX of CUDA {}. Update the driver, or {}",
+                    cuda_version_text(driver.supports),
+                    cuda_version_text(driver.toolkit),
+                    built_again));
+  }
+  return judged(std::move(line),
+                Level::slow,
+                fmt::format("The driver compiles the kernels for it when programs start, which "
+                            "takes minutes the first time. To save that, {}",
+                            built_again));
 }
 
 Line memory_line(DeviceFacts const& facts) {
@@ -276,8 +286,8 @@ Line mps_line(MpsFacts const& facts) {
                 "Groups of one process need no MPS: see docs/doctor.md.");
 }
 
-Lines device_lines(DeviceFacts const& facts, BuiltFor const& built) {
-  return {name_line(facts, built),
+Lines device_lines(DeviceFacts const& facts, DriverFacts const& driver) {
+  return {name_line(facts, driver),
           memory_line(facts),
           compute_mode_line(facts),
           persistence_line(facts),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "doctor/facts/driver.hpp"
 #include "doctor/facts/nvml.hpp"
 #include "doctor/line.hpp"
 
@@ -40,12 +41,7 @@ struct MpsFacts {
 void add_nearness(DeviceFacts& facts, std::filesystem::path const& root = "/");
 [[nodiscard]] MpsFacts read_mps(std::filesystem::path const& root = "/");
 
-/// The devices on which the kernels of a build run.
-struct BuiltFor {
-  std::vector<int> architectures = {};  ///< such as 90; empty if kernels do not matter
-  bool has_ptx = false;                 ///< the driver can compile the kernels for newer devices
-};
-[[nodiscard]] Lines device_lines(DeviceFacts const& facts, BuiltFor const& built);
+[[nodiscard]] Lines device_lines(DeviceFacts const& facts, DriverFacts const& driver);
 [[nodiscard]] Line mps_line(MpsFacts const& facts);
 
 /// Describes a device in a line, for --list.

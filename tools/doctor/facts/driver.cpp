@@ -43,13 +43,10 @@ Line build_line(DriverFacts const& facts) {
     line.value = "for the host alone";
     return line;
   }
-  std::string architectures;
-  for (auto const architecture : facts.architectures) {
-    architectures += fmt::format("{}sm_{}", architectures.empty() ? "" : ", ", architecture);
-  }
+  auto const kernels = text_of(facts.kernels);
   line.value = fmt::format("CUDA {}, for {}",
                            cuda_version_text(facts.toolkit),
-                           architectures.empty() ? "unknown devices" : architectures);
+                           kernels.empty() ? "unknown devices" : kernels);
   line.quantity = {facts.toolkit / 1000.0, "CUDA"};
   if (facts.runtime / 1000 != facts.toolkit / 1000) {
     return judged(std::move(line),
@@ -100,26 +97,26 @@ Line version_line(DriverFacts const& facts) {
                     facts.toolkit / 1000,
                     facts.toolkit % 1000 / 10));
   }
-  if (facts.is_cuda_build && facts.supports < facts.toolkit) {
+  if (facts.is_cuda_build && !compiles_ptx(facts)) {
     return judged(std::move(line),
                   Level::note,
-                  fmt::format("It is older than the toolkit ({}) of the build. Programs run, but "
-                              "PTX of the build cannot be compiled at run time, and features of "
-                              "the newer version are missing.",
+                  fmt::format("It is older than the toolkit ({}) of the build. Machine code of the "
+                              "build runs, but its PTX cannot be compiled, and features of the "
+                              "newer version are missing.",
                               cuda_version_text(facts.toolkit)));
   }
   return line;
 }
 
-Line devices_line(DriverFacts const& facts) {
+Line devices_line(DriverFacts const& facts, std::string_view way_to_cuda_build) {
   Line line{Section::driver, "devices", "devices that programs see"};
   line = with_quantity(std::move(line), {static_cast<double>(facts.devices), ""});
   if (!facts.is_cuda_build) {
     return facts.devices == 0 ? line
                               : judged(std::move(line),
                                        Level::note,
-                                       "This build of msstream does not use them. Configure with "
-                                       "-DMSSTREAM_CUDA=ON (preset cuda).");
+                                       fmt::format("This build of msstream does not use them. {}",
+                                                   way_to_cuda_build));
   }
   if (facts.devices > 0) {
     return line;
@@ -186,6 +183,10 @@ bool is_driver_new_enough(DriverFacts const& facts) noexcept {
   return facts.supports / 1000 >= facts.toolkit / 1000;
 }
 
+bool compiles_ptx(DriverFacts const& facts) noexcept {
+  return facts.supports == 0 || facts.supports >= facts.toolkit;
+}
+
 DriverFacts read_driver(NvmlFacts const& nvml, fs::path const& root) {
   DriverFacts facts;
   facts.driver = nvml.driver;
@@ -218,8 +219,8 @@ int supported_by_libcuda() {
   return get_version != nullptr && get_version(&version) == 0 ? version : 0;
 }
 
-Lines driver_lines(DriverFacts const& facts) {
-  Lines lines{build_line(facts), version_line(facts), devices_line(facts)};
+Lines driver_lines(DriverFacts const& facts, std::string_view way_to_cuda_build) {
+  Lines lines{build_line(facts), version_line(facts), devices_line(facts, way_to_cuda_build)};
   auto const nvml = nvml_lines(facts);
   lines.insert(lines.end(), nvml.begin(), nvml.end());
   return lines;

@@ -14,16 +14,35 @@
 #include <utility>
 #include <vector>
 
-#if MSSTREAM_CUDA
-#include "comm/nccl.hpp"
-#endif
-
 namespace msstream::doctor {
 namespace fs = std::filesystem;
 namespace {
 
 Line line_of(std::string id, std::string thing) {
   return {Section::libraries, std::move(id), std::move(thing)};
+}
+
+Line needed_line(std::vector<NeededLibrary> const& needed) {
+  auto line = line_of("cuda-libraries", "libraries of CUDA");
+  std::string found;
+  std::string problems;
+  for (auto const& [name, problem] : needed) {
+    auto& text = problem.empty() ? found : problems;
+    text += (text.empty()      ? ""
+             : problem.empty() ? ", "
+                               : "; ") +
+            (problem.empty() ? name : problem);
+  }
+  if (problems.empty()) {
+    line.value = found + " can be loaded";
+    return line;
+  }
+  line.value = "cannot be loaded: " + problems;
+  return judged(std::move(line),
+                Level::bad,
+                "Programs of this build do not start without them; this one does. Install them "
+                "(the toolkit has them), and add their folder, such as /usr/local/cuda/lib64, to "
+                "LD_LIBRARY_PATH.");
 }
 
 Line nvtx_line(LibraryFacts const& facts) {
@@ -223,7 +242,10 @@ bool has_sys_admin(fs::path const& root) {
 
 }  // namespace
 
-LibraryFacts read_libraries(Variables const& variables, int driver_supports, fs::path const& root) {
+LibraryFacts read_libraries(Variables const& variables,
+                            int driver_supports,
+                            int toolkit,
+                            fs::path const& root) {
   auto const value_of = [&](std::string_view name) {
     auto const found = variables.find(name);
     return found == variables.end() ? std::string() : found->second;
@@ -231,6 +253,12 @@ LibraryFacts read_libraries(Variables const& variables, int driver_supports, fs:
   LibraryFacts facts;
   facts.is_cuda_build = MSSTREAM_CUDA != 0;
   facts.has_driver = driver_supports > 0;
+  if (toolkit > 0) {
+    for (auto const* const name : {"libcudart", "libcublasLt"}) {
+      auto const file = fmt::format("{}.so.{}", name, toolkit / 1000);
+      facts.needed.push_back({file, SharedLibrary(file).problem()});
+    }
+  }
   facts.nvtx_injection = value_of("NVTX_INJECTION64_PATH");
   facts.cuda_injection = value_of("CUDA_INJECTION64_PATH");
   std::error_code ignored;
@@ -251,9 +279,7 @@ LibraryFacts read_libraries(Variables const& variables, int driver_supports, fs:
   }
   facts.may_administrate = has_sys_admin(root);
 
-#if MSSTREAM_CUDA
-  facts.nccl_built_in = comm::detail::has_nccl();
-#endif
+  facts.nccl_built_in = MSSTREAM_WITH_NCCL != 0;
   facts.nccl_version = read_nccl_version();
   facts.mpi_built_in = *MSSTREAM_MPI_LIBRARY != '\0';
   facts.mpi_version = facts.mpi_built_in ? read_mpi_version() : "";
@@ -261,12 +287,16 @@ LibraryFacts read_libraries(Variables const& variables, int driver_supports, fs:
 }
 
 Lines library_lines(LibraryFacts const& facts) {
-  return {nvtx_line(facts),
-          cupti_line(facts),
-          counters_line(facts),
-          loading_line(facts),
-          nccl_line(facts),
-          mpi_line(facts)};
+  Lines lines{nvtx_line(facts),
+              cupti_line(facts),
+              counters_line(facts),
+              loading_line(facts),
+              nccl_line(facts),
+              mpi_line(facts)};
+  if (!facts.needed.empty()) {
+    lines.insert(lines.begin(), needed_line(facts.needed));
+  }
+  return lines;
 }
 
 }  // namespace msstream::doctor

@@ -7,15 +7,23 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace msstream::doctor {
+
+/// A shared library without which programs of a build do not start.
+struct NeededLibrary {
+  std::string name = {};
+  std::string problem = {};  ///< why it cannot be loaded; empty if it can
+};
 
 /// Tools that observe the process, and libraries that msstream uses if they are there.
 struct LibraryFacts {
   bool is_cuda_build = false;
-  std::string nvtx_injection = {};  ///< the library that NVTX_INJECTION64_PATH names
-  std::string cuda_injection = {};  ///< the library that CUDA_INJECTION64_PATH names
-  bool nvtx_can_load = true;        ///< the library of nvtx_injection exists
+  std::vector<NeededLibrary> needed = {};  ///< of the toolkit, in a build for CUDA
+  std::string nvtx_injection = {};         ///< the library that NVTX_INJECTION64_PATH names
+  std::string cuda_injection = {};         ///< the library that CUDA_INJECTION64_PATH names
+  bool nvtx_can_load = true;               ///< the library of nvtx_injection exists
 
   bool has_cupti = false;
   std::string cupti_problem = {};  ///< why CUPTI cannot be loaded
@@ -40,9 +48,10 @@ inline constexpr int kCuptiManySubscribers = 39;  // CUPTI_ERROR_MULTIPLE_SUBSCR
 
 /// Reads the libraries. Loads CUPTI, and subscribes for a moment if there is a driver: do it after
 /// measurements. `driver_supports` is the CUDA that the driver supports, such as 13000; 0 without
-/// one.
+/// one. `toolkit` is that of the build; 0 in a build for the host.
 [[nodiscard]] LibraryFacts read_libraries(Variables const& variables,
                                           int driver_supports,
+                                          int toolkit,
                                           std::filesystem::path const& root = "/");
 [[nodiscard]] Lines library_lines(LibraryFacts const& facts);
 

@@ -12,9 +12,10 @@ __device__ std::uint64_t device_clock_ns() {
   return now;
 }
 
+// Bounds a kernel on a device whose clock stands still: a reading takes at least 10 ns.
+constexpr int kMostReadings = 1 << 24;
+
 __global__ void wait_kernel(std::uint64_t ns, std::uint64_t* begin_and_end) {
-  // Bounds the kernel on a device whose clock stands still: a reading takes at least 10 ns.
-  constexpr int kMostReadings = 1 << 24;
   auto const begin = device_clock_ns();
   auto now = begin;
   for (int i = 0; i < kMostReadings && now - begin < ns; ++i) {
@@ -24,6 +25,15 @@ __global__ void wait_kernel(std::uint64_t ns, std::uint64_t* begin_and_end) {
     begin_and_end[0] = begin;
     begin_and_end[1] = now;
   }
+}
+
+__global__ void busy_kernel(std::uint64_t ns) {
+  if (threadIdx.x == 0) {
+    auto const begin = device_clock_ns();
+    for (int i = 0; i < kMostReadings && device_clock_ns() - begin < ns; ++i) {
+    }
+  }
+  __syncthreads();
 }
 
 }  // namespace
@@ -43,6 +53,11 @@ cudaError_t launch_empty(cudaStream_t stream) {
 
 cudaError_t launch_wait(cudaStream_t stream, std::uint64_t ns, std::uint64_t* begin_and_end) {
   wait_kernel<<<1, 1, 0, stream>>>(ns, begin_and_end);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_busy(cudaStream_t stream, int blocks, std::uint64_t ns) {
+  busy_kernel<<<static_cast<unsigned>(blocks), 1024, 0, stream>>>(ns);
   return cudaGetLastError();
 }
 

@@ -3,11 +3,14 @@
 
 #include "cli/failure_text.hpp"
 #include "cli/option_value.hpp"
+#include "doctor/facts/system_files.hpp"
 #include "doctor/measure/child.hpp"
+#include "doctor/measure/median.hpp"
 #include "doctor/measure/own_folder.hpp"
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -17,6 +20,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace msstream::doctor {
@@ -81,39 +85,87 @@ class MpsDaemon {
   std::unique_ptr<Child> shell_;
 };
 
-/// Returns the operations a second of `processes` processes with `groups` groups each, in all.
-double rate_of(ProcessPlan const& plan,
-               int processes,
-               int groups,
-               ChildVariables const& variables) {
-  auto const deadline = Clock::now() + std::chrono::seconds(60) + plan.length;
-  std::vector<std::string> const command{plan.program,
-                                         "worker",
-                                         fmt::format("{}", plan.device),
-                                         fmt::format("{}", groups),
-                                         fmt::format("{}", plan.length.count())};
-  std::vector<std::unique_ptr<Child>> workers;
-  for (int i = 0; i < processes; ++i) {
-    workers.push_back(std::make_unique<Child>(command, Child::Options{variables}));
-  }
+/// Waits until all processes are warm. Returns how many ms the slowest one took for its first
+/// operation.
+double wait_until_ready(std::vector<std::unique_ptr<Child>> const& workers,
+                        Clock::time_point deadline) {
+  double first_ms = 0;
   for (auto const& worker : workers) {
-    if (worker->read_line(deadline) != "ready") {
-      throw std::runtime_error("a process did not get ready");
+    auto const line = worker->read_line(deadline);
+    auto const words = words_of(line);
+    auto const ms = words.size() == 2 && words[0] == "ready"
+                        ? cli::parse_option<double>(words[1], {0})
+                        : std::nullopt;
+    if (!ms) {
+      throw std::runtime_error(fmt::format("a process did not get ready: it wrote '{}'", line));
     }
+    first_ms = std::max(first_ms, *ms);
   }
+  return first_ms;
+}
+
+/// Begins a load and waits for its end. The rate is that of all processes together; the median is
+/// that of the processes' medians, and p99 that of the slowest process.
+LoadRate rate_of_load(std::vector<std::unique_ptr<Child>> const& workers,
+                      Clock::time_point deadline) {
   for (auto const& worker : workers) {
     worker->write("g");
   }
-  double rate = 0;
+  LoadRate all;
+  std::vector<double> medians;
   for (auto const& worker : workers) {
     auto const line = worker->read_line(deadline);
-    auto const number = cli::parse_option<double>(line, {0});
-    if (!number || worker->wait(deadline) != 0) {
+    std::vector<double> numbers;
+    for (auto const& word : words_of(line)) {
+      if (auto const number = cli::parse_option<double>(word, {0})) {
+        numbers.push_back(*number);
+      }
+    }
+    if (numbers.size() != 3) {
       throw std::runtime_error(fmt::format("a process failed: it wrote '{}'", line));
     }
-    rate += *number;
+    all.per_second += numbers[0];
+    medians.push_back(numbers[1]);
+    all.p99_us = std::max(all.p99_us, numbers[2]);
   }
-  return rate;
+  all.p50_us = median_of(std::move(medians));
+  return all;
+}
+
+/// Loads the device by `processes` processes with `groups` groups each.
+ProcessSet measure_set(ProcessPlan const& plan,
+                       int processes,
+                       int groups,
+                       ChildVariables const& variables) {
+  auto const deadline = Clock::now() + std::chrono::seconds(60) + 2 * plan.length;
+  auto const free_before = plan.free_bytes();
+  std::vector<std::unique_ptr<Child>> workers;
+  for (int i = 0; i < processes; ++i) {
+    std::chrono::nanoseconds const now = Clock::now().time_since_epoch();
+    workers.push_back(
+        std::make_unique<Child>(std::vector<std::string>{plan.program,
+                                                         "worker",
+                                                         fmt::format("{}", plan.device),
+                                                         fmt::format("{}", groups),
+                                                         fmt::format("{}", plan.length.count()),
+                                                         fmt::format("{}", now.count())},
+                                Child::Options{variables}));
+  }
+  ProcessSet set;
+  set.first_ms = wait_until_ready(workers, deadline);
+  auto const free_now = plan.free_bytes();
+  if (free_before && free_now) {
+    set.bytes = std::max(0.0, *free_before - *free_now);
+  }
+  set.launches = rate_of_load(workers, deadline);
+  static_cast<void>(wait_until_ready(workers, deadline));
+  set.kernels = rate_of_load(workers, deadline);
+  for (auto const& worker : workers) {
+    if (int const status = worker->wait(deadline); status != 0) {
+      throw std::runtime_error(fmt::format("a process ended with status {}", status));
+    }
+  }
+  return set;
 }
 
 bool is_on_path(std::string_view program) {
@@ -145,12 +197,12 @@ ProcessFacts measure_processes(ProcessPlan const& plan,
     without = {{kPipeFolder, empty->path().string()}};
   }
   begin("one group");
-  facts.one_group = rate_of(plan, 1, 1, without);
+  facts.one_group = measure_set(plan, 1, 1, without);
   begin("groups of one process");
-  facts.groups = rate_of(plan, 1, plan.processes, without);
+  facts.groups = measure_set(plan, 1, plan.processes, without);
   begin("processes");
   try {
-    facts.separate = rate_of(plan, plan.processes, 1, without);
+    facts.separate = measure_set(plan, plan.processes, 1, without);
   } catch (...) {
     facts.without_separate_reason = cli::failure_text(std::current_exception());
   }
@@ -160,7 +212,7 @@ ProcessFacts measure_processes(ProcessPlan const& plan,
   if (plan.mps.is_running) {
     begin("processes with MPS");
     try {
-      facts.with_mps = rate_of(plan, plan.processes, 1, {});
+      facts.with_mps = measure_set(plan, plan.processes, 1, {});
     } catch (std::exception const& error) {
       facts.without_mps_reason =
           fmt::format("A daemon runs, but processes fail with it: {}.", error.what());
@@ -176,7 +228,7 @@ ProcessFacts measure_processes(ProcessPlan const& plan,
     begin("processes with MPS");
     try {
       MpsDaemon const daemon;
-      facts.with_mps = rate_of(plan, plan.processes, 1, daemon.variables());
+      facts.with_mps = measure_set(plan, plan.processes, 1, daemon.variables());
     } catch (std::exception const& error) {
       facts.without_mps_reason =
           fmt::format("MPS does not work here: {}. Containers may forbid it.", error.what());

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,8 +18,10 @@ struct ProcessPlan {
   int device = -1;  ///< the number of the GPU; -1 for the host runtime
   bool start_mps = false;
   MpsFacts mps = {};
-  std::chrono::milliseconds length{500};   ///< of each measurement
+  std::chrono::milliseconds length{500};   ///< of each load
   std::string program = "/proc/self/exe";  ///< what runs as `program worker …`
+  /// Returns how many bytes of the device are free, or nothing if that is unknown.
+  std::function<std::optional<double>()> free_bytes = [] { return std::optional<double>(); };
 };
 
 /// Starts processes of this program, one set after the other, and returns what they did. Calls

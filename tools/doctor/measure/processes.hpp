@@ -2,21 +2,29 @@
 #pragma once
 
 #include "doctor/line.hpp"
+#include "doctor/measure/operation_rate.hpp"
 
 #include <optional>
 #include <string>
 
 namespace msstream::doctor {
 
-/// How many short operations a second are done on one device, by N groups of one process and by N
-/// processes.
+/// What a set of processes did on one device: all rates and bytes of the set together.
+struct ProcessSet {
+  LoadRate launches = {};            ///< of operations that do nothing, in batches
+  LoadRate kernels = {};             ///< of kernels of kKernelOfLoad, each waited for
+  double first_ms = 0;               ///< until the slowest process had done its first operation
+  std::optional<double> bytes = {};  ///< of the device that the set takes; empty if unknown
+};
+
+/// How much N groups of one process and N processes do on one device.
 struct ProcessFacts {
   int processes = 2;                         ///< and groups
   bool is_cuda = false;                      ///< on a GPU; otherwise on the host runtime
-  double one_group = 0;                      ///< operations a second of one group
-  double groups = 0;                         ///< of N groups of one process, a thread each
-  std::optional<double> separate = {};       ///< of N processes in all, without MPS
-  std::optional<double> with_mps = {};       ///< of N processes in all, with MPS
+  ProcessSet one_group = {};                 ///< one process with one group
+  ProcessSet groups = {};                    ///< one process with N groups, a thread each
+  std::optional<ProcessSet> separate = {};   ///< N processes without MPS
+  std::optional<ProcessSet> with_mps = {};   ///< N processes with MPS
   std::string without_mps_reason = {};       ///< why MPS was not tried
   std::string without_separate_reason = {};  ///< why N processes failed without MPS
 };

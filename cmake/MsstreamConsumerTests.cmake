@@ -28,6 +28,11 @@ add_test(NAME consumer_components COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR}
   --fresh -S ${PROJECT_SOURCE_DIR}/tests/ways/components -B ${CMAKE_CURRENT_BINARY_DIR}/consumer_components)
 set_tests_properties(consumer_components PROPERTIES FIXTURES_REQUIRED msstream_installed)
 
+# Checks that nvcc takes the flags of pkg-config.
+add_test(NAME consumer_nvcc COMMAND ${PROJECT_SOURCE_DIR}/tests/ways/pkg_config/nvcc_test.sh
+  ${prefix}/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set_tests_properties(consumer_nvcc PROPERTIES FIXTURES_REQUIRED msstream_installed SKIP_RETURN_CODE 77)
+
 # Checks that configuring a parent project without CMAKE_BUILD_TYPE prints a notice about it.
 add_test(NAME consumer_build_type COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
   -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR}
@@ -50,6 +55,11 @@ if(fmt_VERSION)
   set_tests_properties(consumer_other_fmt PROPERTIES FIXTURES_REQUIRED msstream_installed
     PASS_REGULAR_EXPRESSION "built with fmt[ \n]+${fmt_VERSION},[ \n]+and[ \n]+fmt[ \n]+999.1.0")
 endif()
+
+# Checks what CMake says of toolkits, GPUs and versions, with stand-ins for all of them.
+add_test(NAME consumer_package COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
+  -DSOURCE=${PROJECT_SOURCE_DIR} --fresh -S ${PROJECT_SOURCE_DIR}/tests/ways/package
+  -B ${CMAKE_CURRENT_BINARY_DIR}/consumer_package)
 
 # Checks that the sources refuse a CUDA toolkit which is too old, and the package one of another major
 # version than it was built with. A module that finds nothing but a version stands for that toolkit.

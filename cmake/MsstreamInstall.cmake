@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Defines what `cmake --install` copies. Install components: `dev` has the headers, the static
-# libraries, and what CMake and pkg-config read; `tools` has the programs and their manual pages.
+# Defines what `cmake --install` copies. Install components: `dev` has the headers, the libraries, and what CMake and pkg-config read; `tools` has the programs and their manual pages.
 include(CMakePackageConfigHelpers)
 
 set(msstream_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/msstream)
@@ -10,13 +9,18 @@ if(MSSTREAM_NATIVE_ARCH)
 endif()
 
 install(TARGETS msstream msstream_overlap EXPORT msstream-targets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
         FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
-# The licences of the libraries that a package contains compiled.
-set(MSSTREAM_NOTICES "" CACHE PATH "Folder of licence notices to install into the documentation; none if empty")
+# The project's licence, and those of the libraries that archives and tools contain compiled.
+set(MSSTREAM_NOTICES "${PROJECT_SOURCE_DIR}/packaging/notices" CACHE PATH
+  "Folder of licence notices to install into the documentation; neither they nor the licence if empty")
 if(MSSTREAM_NOTICES)
-  install(DIRECTORY ${MSSTREAM_NOTICES}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/notices COMPONENT dev)
+  foreach(component dev tools)
+    install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${component})
+    install(DIRECTORY ${MSSTREAM_NOTICES}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/notices COMPONENT ${component})
+  endforeach()
 endif()
 install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir} COMPONENT dev)
 
@@ -32,6 +36,10 @@ if(TARGET msstream_mpi)
   install(TARGETS msstream_mpi EXPORT msstream-mpi-targets
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
   install(EXPORT msstream-mpi-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir} COMPONENT dev)
+endif()
+set(msstream_cuda_architectures "")
+if(MSSTREAM_CUDA)
+  msstream_resolve_cuda_architectures(msstream_cuda_architectures)
 endif()
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/msstream-config.cmake.in ${PROJECT_BINARY_DIR}/msstream-config.cmake

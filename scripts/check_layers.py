@@ -25,6 +25,9 @@ snake_case.
 A public header includes no header of fmt, except for those of FMT_HEADERS. Nor does a file that nvcc compiles (*.cu,
 *.cuh) anywhere in the repository.
 
+Every public header reaches SAME_LIBRARY, by which the linker compares the versions of headers and library, except
+VERSION, which has the numbers alone.
+
 The tables of rooms, families and libraries in the pages of PAGES are written from the tables below. With --fix they are
 written again; without it, a page that differs is an error.
 """
@@ -111,6 +114,8 @@ FMT_HEADERS = ("include/msstream/base/format.hpp", "include/msstream/base/detail
 FOLDERS = ("include", "src", "kernels", "tests", "apps", "examples", "benchmarks", "interop", "tools")
 
 UMBRELLA = "include/msstream/msstream.hpp"
+VERSION = "include/msstream/base/version.hpp"
+SAME_LIBRARY = "include/msstream/base/detail/same_library.hpp"
 LICENCE = "// SPDX-License-Identifier: Apache-2.0"
 SUFFIXES = {".hpp", ".cuh", ".cpp", ".cu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -376,6 +381,21 @@ def circles(graph):
         yield from visit(path)
 
 
+def unguarded(graph):
+    """Yields the public headers that do not include SAME_LIBRARY, directly or by others."""
+    guarded = {}
+
+    def visit(path):
+        if path not in guarded:
+            guarded[path] = path == SAME_LIBRARY  # of a circle, which is reported anyway
+            guarded[path] = guarded[path] or any([visit(target) for target in graph.get(path, ())])
+        return guarded[path]
+
+    for path in graph:
+        if path.startswith("include/") and "detail" not in Path(path).parts and path != VERSION and not visit(path):
+            yield f"{path}:1: reaches no {SAME_LIBRARY}, by which programs with other headers do not link"
+
+
 def folders_of(graph):
     """Returns which folders of src/ include which others of their room, from the includes of files."""
     folders = {}
@@ -418,6 +438,7 @@ def violations(root):
                     if (target := project_file(root, path, opening, name)) in texts]
              for path, text in texts.items()}
     found += ["includes in a circle: " + " -> ".join(circle) for circle in [*circles(graph), *circles(folders_of(graph))]]
+    found += unguarded(graph)
     found += app_violations(root)
     found += fmt_violations(root)
     found += shared_names({path: text for path, text in texts.items() if re.match(r"tests/.*_test\.cpp$", path)})

@@ -20,7 +20,7 @@ from report_findings import report_findings
 TRAINER_ROOMS = ("metrics", "data", "checkpoint", "report", "model")
 MOST_TRAINER_HEADERS = 40
 MOST_TRAINER_TYPES = 70
-MOST_HEADERS = 133  # in all other rooms
+MOST_HEADERS = 134  # in all other rooms
 MOST_TYPES = 206
 
 TYPE = re.compile(r"(?:^|[\s>])(?:class|struct|union|enum(?: class| struct)?) (?:alignas\([^)]*\) )?(\w+)"

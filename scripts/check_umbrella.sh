@@ -6,12 +6,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The umbrella header includes 147 headers of this project with 9,970 lines (without comments) and
+# The umbrella header includes 149 headers of this project with 10,020 lines (without comments) and
 # 61 standard headers with 79,000 lines, which g++ 12 reads in about two seconds. The bounds leave
 # some room for additions; a commit that needs more raises them. Lines of standard headers
 # have no bound: they differ between releases of a compiler. Some releases also include more of
 # their own headers, for which the bound leaves room.
-most_own_headers=150
+most_own_headers=155
 most_own_lines=10200
 most_standard_headers=85
 

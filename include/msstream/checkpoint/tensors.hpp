@@ -25,6 +25,7 @@ namespace detail {
 struct NamedTensor {
   std::string name;
   AnyTensor tensor;
+  bool is_optional = false;  ///< whether a file that lacks it is loaded all the same
 };
 
 /// Arrays in host memory, with the beginning of the names that they have in a checkpoint.
@@ -42,6 +43,9 @@ struct TensorAdder {
 
   void operator()(SourceCheck check) const;
   void operator()(std::string const& name, std::shared_ptr<HostState> state) const;
+  /// Adds a tensor that keeps its elements if a file lacks it, as files of earlier versions do.
+  template <Element T, class R>
+  void operator()(OptionalInFile, std::string name, Tensor<T, R> const& tensor) const;
 
   template <Element T, class R>
   void operator()(std::string name, Tensor<T, R> const& tensor) const;
@@ -105,7 +109,7 @@ class Tensors {
   Tensors& add(std::string const& prefix, S const& source) {
     Tensors const own(source);
     for (auto const& named : own.tensors_) {
-      add_any(prefix + "/" + named.name, named.tensor);
+      add_any(prefix + "/" + named.name, named.tensor, named.is_optional);
     }
     for (auto const& named : own.states_) {
       add_state({prefix + "/" + named.prefix, named.state});
@@ -137,7 +141,7 @@ class Tensors {
  private:
   friend detail::TensorAdder;
   void add_state(detail::NamedState named);
-  void add_any(std::string name, detail::AnyTensor const& tensor);
+  void add_any(std::string name, detail::AnyTensor const& tensor, bool is_optional = false);
 
   std::vector<detail::NamedTensor> tensors_;
   std::vector<detail::NamedState> states_;
@@ -152,6 +156,12 @@ inline void detail::TensorAdder::operator()(std::string const&,
 }
 inline void detail::TensorAdder::operator()(SourceCheck check) const {
   to->checks_.push_back(std::move(check));
+}
+template <Element T, class R>
+void detail::TensorAdder::operator()(OptionalInFile,
+                                     std::string name,
+                                     Tensor<T, R> const& tensor) const {
+  to->add_any(std::move(name), tensor.any(), true);
 }
 template <Element T, class R>
 void detail::TensorAdder::operator()(std::string name, Tensor<T, R> const& tensor) const {

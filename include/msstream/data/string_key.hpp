@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/same_library.hpp>
 #include <msstream/data/detail/counter_random.hpp>
 
 #include <bit>

@@ -3,6 +3,7 @@
 
 #include <msstream/comm/communicator.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/loss_scale.hpp>
 #include <msstream/step/parameters.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
@@ -63,6 +64,7 @@ class AnyDataParallel {
   [[nodiscard]] Floats backward_in_parts(
       AnyTape& tape,
       std::function<std::optional<Floats>(int part)> const& part_loss,
+      LossScale<AnyRuntime> const* scale,
       std::source_location issued_at) const;
   [[nodiscard]] Floats weighted(AnyTape& tape,
                                 Floats const& loss,
@@ -172,11 +174,20 @@ class DataParallel {
       GradientTape<R>& tape,
       PartLoss&& part_loss,
       std::source_location issued_at = std::source_location::current()) const {
-    auto const loss_of = [&](int part) -> std::optional<detail::Floats> {
-      std::optional<Tensor<float, R>> loss = part_loss(part);
-      return loss ? std::optional<detail::Floats>(*std::move(loss)) : std::nullopt;
-    };
-    return detail::typed<R>(body_.backward_in_parts(tape, loss_of, issued_at));
+    return in_parts(tape, part_loss, nullptr, issued_at);
+  }
+  /// Like the other form, and multiplies the losses by the scale before they are played back, for
+  /// gradients in float16. Returns the mean or the sum of the losses without the scale. All ranks
+  /// have equal scales. Gradients that overflow on one rank do on all of them after the exchange,
+  /// so that the optimizers of all ranks skip the same steps, and change their scales alike. A rank
+  /// whose parts have no samples takes part in that.
+  template <class PartLoss>
+  [[nodiscard]] Tensor<float, R> backward_in_parts(
+      GradientTape<R>& tape,
+      PartLoss&& part_loss,
+      LossScale<R> const& scale,
+      std::source_location issued_at = std::source_location::current()) const {
+    return in_parts(tape, part_loss, &scale, issued_at);
   }
 
   /// Returns `loss`, the mean over this rank's samples, times the number of samples over its mean
@@ -193,6 +204,18 @@ class DataParallel {
   }
 
  private:
+  template <class PartLoss>
+  [[nodiscard]] Tensor<float, R> in_parts(GradientTape<R>& tape,
+                                          PartLoss& part_loss,
+                                          LossScale<R> const* scale,
+                                          std::source_location issued_at) const {
+    auto const loss_of = [&](int part) -> std::optional<detail::Floats> {
+      std::optional<Tensor<float, R>> loss = part_loss(part);
+      return loss ? std::optional<detail::Floats>(*std::move(loss)) : std::nullopt;
+    };
+    return detail::typed<R>(body_.backward_in_parts(tape, loss_of, scale, issued_at));
+  }
+
   detail::AnyDataParallel body_;
 };
 

@@ -4,6 +4,7 @@
 #include <msstream/comm/communicator.hpp>
 #include <msstream/step/data_parallel.hpp>
 #include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/loss_scale.hpp>
 #include <msstream/step/parameters.hpp>
 #include <msstream/stream/stream_pool.hpp>
 #include <msstream/tensor/detail/typed.hpp>
@@ -31,6 +32,7 @@ class AnyHalfBatches {
   [[nodiscard]] Floats backward(AnyTape& tape,
                                 AnyStreamPool const& pool,
                                 std::function<std::optional<Floats>(int half)> const& half_loss,
+                                LossScale<AnyRuntime> const* scale,
                                 std::source_location issued_at) const;
 
  private:
@@ -99,14 +101,31 @@ class HalfBatches {
       GradientTape<R>& tape,
       HalfLoss&& half_loss,
       std::source_location issued_at = std::source_location::current()) const {
+    return both(tape, half_loss, nullptr, issued_at);
+  }
+  /// Like the other form, with a scale of the losses: see DataParallel::backward_in_parts().
+  template <class HalfLoss>
+  [[nodiscard]] Tensor<float, R> backward(
+      GradientTape<R>& tape,
+      HalfLoss&& half_loss,
+      LossScale<R> const& scale,
+      std::source_location issued_at = std::source_location::current()) const {
+    return both(tape, half_loss, &scale, issued_at);
+  }
+
+ private:
+  template <class HalfLoss>
+  [[nodiscard]] Tensor<float, R> both(GradientTape<R>& tape,
+                                      HalfLoss& half_loss,
+                                      LossScale<R> const* scale,
+                                      std::source_location issued_at) const {
     auto const loss_of = [&](int half) -> std::optional<detail::Floats> {
       std::optional<Tensor<float, R>> loss = half_loss(half);
       return loss ? std::optional<detail::Floats>(*std::move(loss)) : std::nullopt;
     };
-    return detail::typed<R>(body_.backward(tape, pool_->engine(), loss_of, issued_at));
+    return detail::typed<R>(body_.backward(tape, pool_->engine(), loss_of, scale, issued_at));
   }
 
- private:
   std::unique_ptr<StreamPool<R>> pool_;
   std::array<comm::Communicator<R>, 2> communicators_;
   detail::AnyHalfBatches body_;

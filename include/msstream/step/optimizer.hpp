@@ -100,7 +100,7 @@ class Optimizer<detail::AnyRuntime> {
     std::int64_t steps;    ///< the number of updates
     float learning_rate;   ///< that of the last update, or the one set before the first
     double gradient_norm;  ///< global norm before clipping; 0 without clip_norm and skip_non_finite
-    std::int64_t skipped;  ///< the number of steps skipped since the optimizer was made
+    std::int64_t skipped;  ///< the number of skipped steps, those of the resumed run included
   };
 
   void add(std::string name,
@@ -156,6 +156,10 @@ class Optimizer<detail::AnyRuntime> {
   [[nodiscard]] detail::SourceCheck check_of_list() const;
   void visit_state(
       std::function<void(std::string const&, detail::AnyTensor const&)> const& visit) const;
+
+ protected:
+  /// The name of the number of skipped steps in a checkpoint.
+  static constexpr char const* kSkipped = "optimizer/skipped";
 
  private:
   class State;
@@ -280,14 +284,20 @@ class Optimizer : public Optimizer<detail::AnyRuntime> {
   }
 
   /// Passes to `visit` everything that a saved run needs besides the parameters. `visit(name,
-  /// tensor)` receives float32 tensors, and the step counter as uint8; pass a reader or a writer of
-  /// tensors, and call once. A checkpoint::Tensors also gets the name of the kind: see
+  /// tensor)` receives float32 tensors, and the counters of steps as uint8; pass a reader or a
+  /// writer of tensors, and call once. A checkpoint::Tensors also gets the name of the kind: see
   /// docs/checkpoints.md.
   template <class Visit>
   void visit_state(Visit&& visit) const {
     Body::visit_state([&](std::string const& name, detail::AnyTensor const& state) {
       if (state.dtype() == DType::uint8) {
         Tensor<std::uint8_t, R> const counter(detail::OfKnownType(), state);
+        if constexpr (detail::TakesHostState<Visit>) {
+          if (name == kSkipped) {
+            visit(detail::OptionalInFile(), name, counter);
+            return;
+          }
+        }
         visit(name, counter);
       } else {
         Tensor<float, R> const moments(detail::OfKnownType(), state);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/same_library.hpp>
+
 #include <cstdint>
 
 namespace msstream {

@@ -62,6 +62,9 @@ class HostState {
 /// made from a source cannot be loaded, or saved if `saves`, as the source is now.
 using SourceCheck = std::function<void(char const* call, bool saves)>;
 
+/// Marks a tensor that a visitor of named tensors gets, and that files may lack.
+struct OptionalInFile {};
+
 /// A visitor of named tensors that also takes states of the host, as visit(name, state), and checks
 /// of the source, as visit(check): the list of a checkpoint.
 template <class Visit>

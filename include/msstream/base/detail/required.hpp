@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/detail/same_library.hpp>
+
 namespace msstream::detail {
 
 /// A member of an aggregate that every initializer must name: leaving it out does not compile,

@@ -7,13 +7,17 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
   cat <<'END'
-scripts/check_toolkits.sh host            host code with the headers of CUDA 12.4, and of NCCL 2.19 and 2.28
+scripts/check_toolkits.sh oldest          host code with the headers of CUDA 12.4, and of NCCL 2.19 and 2.28
+scripts/check_toolkits.sh last12          host code with the headers of CUDA 12.9, the last of this major version
+scripts/check_toolkits.sh kernels12 VERSION…  the syntax of all kernels with the headers, CUB and Thrust of CUDA 12.4 or
+                                          12.9, for one GPU, by clang 19
 scripts/check_toolkits.sh newest          host code, and CUDA code of programs and tests, with the newest toolkit of PyPI
 scripts/check_toolkits.sh kernels ARCH…   all kernels with the newest nvcc of PyPI, for one GPU after the other
 
 ARCH is a compute capability without its point, such as 75, 80, 86, 89, 90, 100 or 120. Only checks that the code
-compiles: kernels are compiled in a hurry, and nothing is linked. The toolkits come from PyPI's wheels and are kept in
-build/. What cannot be fetched is left out; a file that does not compile is a failure. PyPI has no nvcc older than 13.0.
+compiles: kernels are compiled in a hurry, or only parsed, and nothing is linked. The toolkits come from PyPI's wheels
+and are kept in build/. What cannot be fetched is left out; a file that does not compile is a failure. PyPI has no nvcc
+older than 13.0.
 END
 }
 
@@ -90,6 +94,31 @@ compile_one() {
   rm -f "$log"
 }
 
+# Fetches a toolkit of CUDA 12, of whose nvcc PyPI has all but the compiler: unpack_12 12.4|12.9.
+unpack_12() {
+  toolkit=$root/build/cuda-$1
+  local cublas="$1.*"
+  [ "$1" = 12.4 ] && cublas=12.4.5.8
+  unpack "$toolkit" "nvidia-cuda-runtime-cu12==$1.*" "nvidia-cuda-nvcc-cu12==$1.*" "nvidia-cuda-cupti-cu12==$1.*" \
+    "nvidia-nvtx-cu12==$1.*" "nvidia-cuda-cccl-cu12==$1.*" "nvidia-cublas-cu12==$cublas"
+}
+
+# Sets `options` to those of clang for CUDA code with the headers of the toolkit.
+clang_options() {
+  local headers=() folder for_clang=$toolkit/for-clang
+  # clang expects one folder. It includes a header of cuRAND, of which it uses nothing.
+  rm -rf "$for_clang"
+  mkdir -p "$for_clang/bin" "$for_clang/stub"
+  ln -s "$toolkit/nvidia/cuda_runtime/include" "$for_clang/include"
+  ln -s "$toolkit/nvidia/cuda_nvcc/nvvm" "$for_clang/nvvm"
+  : >"$for_clang/stub/curand_mtgp32_kernel.h"
+  for folder in "$for_clang/stub" "$toolkit"/nvidia/*/include; do
+    headers+=(-isystem "$folder")
+  done
+  options=("${common[@]}" -x cuda "--cuda-path=$for_clang" --cuda-gpu-arch=sm_90 -fsyntax-only "${headers[@]}"
+    -Wno-unknown-cuda-version -Wno-unknown-attributes -include "$root/scripts/cuda_for_clang.hpp")
+}
+
 common=(-std=c++20 -DMSSTREAM_CUDA=1 -DFMT_USE_CONSTEXPR=1 -Iinclude -Isrc -Ikernels -Itools -Iapps)
 pip=$root/build/toolkits-pip
 cd "$root"
@@ -102,8 +131,8 @@ host_options() {
   done
   eigen=$(pkg-config --cflags-only-I eigen3 2>/dev/null || echo -I/usr/include/eigen3)
   options=("${common[@]}" -Wall -Wextra -Werror -fsyntax-only "${headers[@]}" -isystem "${eigen#-I}"
-    "-DMSSTREAM_CUDA_MAJOR=\"$1\"" '-DMSSTREAM_CUDA_LIBRARIES="/usr/local/cuda/lib64"' -DMSSTREAM_HAS_PTX=1
-    '-DMSSTREAM_MPI_LIBRARY="none"')
+    "-DMSSTREAM_CUDA_MAJOR=\"$1\"" '-DMSSTREAM_CUDA_LIBRARIES="/usr/local/cuda/lib64"'
+    '-DMSSTREAM_CUDA_ARCHITECTURES="90"' '-DMSSTREAM_MPI_LIBRARY="none"' -DMSSTREAM_WITH_NCCL=0)
 }
 
 # Finds the newest nvcc, and its version.
@@ -115,10 +144,8 @@ use_newest() {
   version=$("$nvcc" --version | sed -n 's/.*, V//p')
 }
 case ${1:-} in
-  host)
-    toolkit=$root/build/cuda-12.4
-    unpack "$toolkit" nvidia-cuda-runtime-cu12==12.4.127 nvidia-cuda-nvcc-cu12==12.4.131 \
-      nvidia-cuda-cupti-cu12==12.4.127 nvidia-nvtx-cu12==12.4.127 nvidia-cublas-cu12==12.4.5.8
+  oldest)
+    unpack_12 12.4
     # The oldest NCCL that docs/several-gpus.md names, and one with all that the library uses.
     nccl_versions=(2.19.3 2.28.9)
     for version in "${nccl_versions[@]}"; do
@@ -132,6 +159,25 @@ case ${1:-} in
     for version in "${nccl_versions[@]}"; do
       compile_each g++ "${options[@]}" -DMSSTREAM_NCCL=1 -isystem "$root/build/nccl-$version/nvidia/nccl/include"
       say "${#files[@]} files of collectives compile with the headers of CUDA 12.4 and NCCL $version"
+    done
+    ;;
+  last12)
+    unpack_12 12.9
+    host_options 12
+    find_host_files
+    compile_each g++ "${options[@]}"
+    say "${#files[@]} files compile with the headers of CUDA 12.9"
+    ;;
+  kernels12)
+    shift
+    [[ " $* " =~ ^( (12\.4|12\.9))+\ $ ]] || die "kernels12: expected 12.4, 12.9 or both, found: $*"
+    install_missing clang-19 || leave_out "$advice does not work"
+    mapfile -t files < <(git ls-files 'kernels/*.cu' 'src/*.cu' 'tools/*.cu')
+    for version in "$@"; do
+      unpack_12 "$version"
+      clang_options
+      compile_each clang++-19 "${options[@]}"
+      say "${#files[@]} files with kernels compile with clang 19 and the headers of CUDA $version"
     done
     ;;
   newest)

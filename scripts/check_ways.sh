@@ -13,12 +13,19 @@ Builds a user's project by each of the named ways of docs/install.md, all of the
 long each took. From the wheel and from the Debian packages to the quickstart's output, more than a minute of processor
 time is a failure. Work goes to build/ways. Packages of Debian and PyPI that are missing are installed. Ways:
 
-  archive  the release archive: equal bytes from two runs, its bill of materials, the sources read-only, FetchContent
+  archive  the release archive: equal bytes from two runs, its bill of materials, the sources read-only
+  sources  FetchContent of the release archive: the library and the quickstart, built and run; CPM, by a stand-in of a
+           few lines: the quickstart compiled; only if it is named
   prefix   cmake --install, moved afterwards; find_package with versions and components; pkg-config; DESTDIR; uninstall
-  deb      the Debian packages: lintian, install, use, upgrade, remove (as root; otherwise extracted and used)
+  shared   a build with BUILD_SHARED_LIBS, installed: find_package, a shared library of a user, pkg-config; only if it is
+           named
+  deb      the Debian packages: lintian, equal bytes from two runs, install, use, upgrade, remove (as root; otherwise
+           extracted and used)
   recipes  the recipes of vcpkg and Spack, which cannot be run without their registries: their syntax and versions; that
            of vcpkg with stand-ins for vcpkg's functions
-  wheel    the wheel: twine, pip install, a project by CMake, pkg-config and scikit-build-core, the tools
+  wheel    the wheel: twine, the commands of docs/install.md with the Python of the system, pip install, a project by
+           CMake, pkg-config and scikit-build-core, the tools
+  pip      pip install of the sources, which builds the library again, and a project by CMake; only if it is named
   wheel-cuda  the wheel with the CUDA runtime, its kernels compiled in a hurry: components and the quickstart, linked;
            only if it is named, and left out without nvcc
   conan    the Conan package with its test_package, built from the sources
@@ -27,6 +34,10 @@ END_OF_USAGE
 
 work=$root/build/ways
 version=$(sed -n 's/^project(msstream VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+# The versions by which packages are called, of the sources as they are and of the last commit.
+python_version=$("$root/scripts/version.sh")
+debian_version=$("$root/scripts/version.sh" --debian)
+release=msstream-$("$root/scripts/version.sh" --commit HEAD)
 # The oldest clang that compiles msstream, and one that writes concepts into symbols, unlike g++ 12.
 compilers=(clang-14 clang-19)
 
@@ -89,6 +100,15 @@ use_by_cmake() {
     "$project/build/quickstart"
 }
 
+# Prints the first block of a language under a heading of a page: block PAGE HEADING LANGUAGE.
+block() {
+  awk -v heading="## $2" -v fence="\`\`\`$3" '
+    /^## / { here = $0 == heading }
+    inside && /^```/ { exit }
+    inside { print }
+    here && $0 == fence { inside = 1 }' "$root/$1"
+}
+
 # Compiles and runs the quickstart with one command: use_by_pkg_config PROJECT COMPILER.
 use_by_pkg_config() {
   local flags
@@ -99,8 +119,8 @@ use_by_pkg_config() {
 
 archive() {
   local one=$work/release two="$work/release again" clone="$work/another clone" sources="$work/read only"
-  local project="$work/fetch content" hash written
-  rm -rf "$one" "$two" "$clone" "$project"
+  local written
+  rm -rf "$one" "$two" "$clone"
   [ ! -d "$sources" ] || chmod -R u+w "$sources"
   rm -rf "$sources"
   "$root/scripts/release.sh" "$one" >"$work/archive"
@@ -108,43 +128,57 @@ archive() {
   (umask 077 && TZ=Asia/Tokyo LC_ALL=C "$clone/scripts/release.sh" "$two" >/dev/null)
   diff -r "$one" "$two" || die "scripts/release.sh gave different bytes in two clones"
   (cd "$one" && sha256sum --quiet --check ./*.sha256)
-  hash=$(cut -d ' ' -f 1 "$one/msstream-$version.tar.gz.sha256")
 
   environment "$work/environment"
   if quietly "$work/environment/bin/pip" install spdx-tools; then
     timed "bill of materials checked by spdx-tools" "$work/environment/bin/pyspdxtools" \
-      -i "$one/msstream-$version.spdx.json"
+      -i "$one/$release.spdx.json"
   else
     say "the bill of materials is not checked: spdx-tools cannot be installed from PyPI"
   fi
 
-  # A build of sources that cannot be written, by a user who is not root.
+  # A build of sources that cannot be written, by a user who is not root, and who may not write a cache of the
+  # compiler either.
   mkdir -p "$sources"
-  tar -xzf "$one/msstream-$version.tar.gz" -C "$sources"
+  tar -xzf "$one/$release.tar.gz" -C "$sources"
+  expect "the version of the archive from its sources" "msstream-$("$sources/$release/scripts/version.sh")" = "$release"
   chmod -R a-w "$sources"
   local user=()
   rm -rf "$work/of read only" && mkdir "$work/of read only"
   if [ "$(id -u)" = 0 ]; then
     user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     chmod a+rwx "$work/of read only"
-    if ! "${user[@]}" test -r "$sources/msstream-$version/CMakeLists.txt"; then
+    if ! "${user[@]}" test -r "$sources/$release/CMakeLists.txt"; then
       say "root builds the sources, and may write to them: another user cannot read $sources"
       user=()
     fi
   fi
   touch "$work/before the build"
-  timed "read-only sources: configured" "${user[@]}" cmake -G Ninja -S "$sources/msstream-$version" \
-    -B "$work/of read only" -D MSSTREAM_BUILD_EXAMPLES=OFF -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_UNITY_BUILD=OFF
+  timed "read-only sources: configured" "${user[@]}" cmake -G Ninja -S "$sources/$release" \
+    -B "$work/of read only" -D CMAKE_CXX_COMPILER_LAUNCHER= -D MSSTREAM_BUILD_EXAMPLES=OFF -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_UNITY_BUILD=OFF
   timed "read-only sources: a file compiled" "${user[@]}" cmake --build "$work/of read only" \
     --target src/CMakeFiles/msstream_common.dir/base/shape.cpp.o
   written=$(find "$sources" -newer "$work/before the build" -print -quit)
   expect "no file written into the sources" -z "$written"
+}
 
+sources() {
+  local folder="$work/release of the sources" project="$work/fetch content" cpm="$work/cpm" hash archive
+  rm -rf "$folder" "$project" "$cpm"
+  archive=$("$root/scripts/release.sh" "$folder")
+  hash=$(cut -d ' ' -f 1 "$archive.sha256")
   cp -r "$root/tests/ways/fetch_content" "$project"
+  cp -r "$root/tests/ways/cpm" "$cpm"
+  # The library's files are joined, as in its own builds: a project of a user would wait longer.
   timed "FetchContent, parent with its own fmt: configured" cmake -G Ninja -S "$project" -B "$project/build" \
-    -D CMAKE_BUILD_TYPE=Release -D ARCHIVE="$one/msstream-$version.tar.gz" -D HASH="$hash" \
+    -D CMAKE_BUILD_TYPE=Release -D MSSTREAM_UNITY_BUILD=ON -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 \
+    -D ARCHIVE="$archive" -D HASH="$hash" \
     -D QUICKSTART="$project/build/_deps/msstream-src/examples/quickstart/quickstart.cpp"
-  timed "FetchContent: quickstart compiled" cmake --build "$project/build" --target compiles
+  timed "FetchContent: library and quickstart built" cmake --build "$project/build" --target quickstart
+  timed "FetchContent: quickstart run" "$project/build/quickstart"
+  timed "stand-in for CPM: configured" cmake -G Ninja -S "$cpm" -B "$cpm/build" -D CMAKE_BUILD_TYPE=Release \
+    -D CPM_msstream_SOURCE="$project/build/_deps/msstream-src"
+  timed "stand-in for CPM: quickstart compiled" cmake --build "$cpm/build" --target compiles
 }
 
 # Builds what the ways deb and prefix share.
@@ -170,6 +204,7 @@ prefix() {
   expect "no path of the first prefix in the installed files" -z "$(grep -rlF "$first" "$moved" || true)"
   expect "no path of the sources in the package files" -z \
     "$(grep -rlF "$root" "$moved"/lib/*/cmake "$moved"/lib/*/pkgconfig "$moved"/include || true)"
+  diff -r "$root/packaging/notices" "$moved/share/doc/msstream/notices" >&2 || die "expected the notices in the prefix"
 
   [ ! -e "$(find "$moved" -name libmsstream_mpi.a)" ] || components+=(mpi)
   timed "find_package: versions and components" cmake -G Ninja -S "$root/tests/ways/components" \
@@ -209,6 +244,43 @@ prefix() {
   expect "uninstall removes the folders of msstream" -z "$(find "$work/stage" -path '*/msstream/*' -name 'msstream*')"
 }
 
+# Prints the value of a field of a program or shared library: dynamic_field FIELD FILE.
+dynamic_field() { objdump -p "$2" | awk -v field="$1" '$1 == field { print $2 }'; }
+
+build_shared() {
+  cmake -G Ninja -S "$root" -B "$root/build/shared" -D CMAKE_BUILD_TYPE=Release -D BUILD_SHARED_LIBS=ON \
+    -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_BUILD_TOOLS=OFF \
+    -D MSSTREAM_BUILD_EXAMPLES=OFF &&
+    cmake --build "$root/build/shared" --parallel "$(nproc)"
+}
+
+shared() {
+  local first="$work/first shared" moved="$work/moved shared" soversion=${version%.*} project folder library
+  [[ $version == 0.* ]] || soversion=${version%%.*}
+  rm -rf "$root/build/shared" "$first" "$moved"
+  timed "shared libraries built from nothing" build_shared
+  timed "cmake --install" cmake --install "$root/build/shared" --prefix "$first"
+  mv "$first" "$moved"
+  folder=$(dirname "$(find "$moved" -name libmsstream.so)")
+  for library in msstream msstream_overlap; do
+    expect "the SONAME of lib$library.so" \
+      "$(dynamic_field SONAME "$folder/lib$library.so")" = "lib$library.so.$soversion"
+    expect "a file lib$library.so.$version" -f "$folder/lib$library.so.$version"
+    expect "no lib$library.a beside it" ! -e "$folder/lib$library.a"
+  done
+
+  project=$(user_project shared)
+  timed "find_package of the shared library: quickstart" use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$moved"
+  expect "the quickstart loads the shared library" \
+    -n "$(dynamic_field NEEDED "$project/build/quickstart" | grep -Fx "libmsstream.so.$soversion")"
+  quietly use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$moved" -D WITH_OVERLAP=ON -D AS_SHARED_LIBRARY=ON
+  quietly "$project/build/overlap"
+  PKG_CONFIG_PATH=$folder/pkgconfig LD_LIBRARY_PATH=$folder timed "shared library by pkg-config: quickstart" \
+    use_by_pkg_config "$project" g++
+  expect "the quickstart by pkg-config loads the shared library" \
+    -n "$(dynamic_field NEEDED "$project/by_pkg_config" | grep -Fx "libmsstream.so.$soversion")"
+}
+
 # Removes the Debian packages, whatever happens.
 remove_packages() { dpkg --purge msstream-tools libmsstream-dev >/dev/null 2>&1 || true; }
 
@@ -219,6 +291,28 @@ deb() {
   packages=("$root"/build/deb/*.deb)
   expect "two packages" "${#packages[@]}" = 2
   timed "lintian" lintian --no-tag-display-limit --fail-on error,warning "${packages[@]}"
+  for package in "${packages[@]}"; do
+    expect "the version in $package" "$(dpkg-deb -f "$package" Version)" = "$debian_version-1"
+    expect "the variant with CUDA replaced by $package" \
+      "$(dpkg-deb -f "$package" Conflicts Replaces | sort -u | grep -c 'msstream-cuda')" = 2
+    dpkg-deb --fsys-tarfile "$package" | tar -t >"$work/files"
+    expect "no library of MPI, and no recorder, in $package" -z "$(grep -E 'msstream_mpi|overlap_record' "$work/files")"
+    expect "nothing but its own documents in $package" -z "$(grep 'share/doc/msstream/' "$work/files")"
+  done
+  # Archives and packages are made again, in another time zone, language and umask.
+  rm -rf "$work/same packages"
+  mkdir "$work/same packages"
+  cp "${packages[@]}" "$work/same packages"
+  find "$root/build/deb" -name '*.a' -delete
+  (umask 077 && TZ=Asia/Tokyo LC_ALL=C timed "Debian packages made again" "$root/scripts/deb.sh")
+  for package in "${packages[@]}"; do
+    cmp "$package" "$work/same packages/${package##*/}" || die "scripts/deb.sh gave different bytes in two runs"
+  done
+  install_missing "${compilers[0]}" || die "install what is missing, then run this again: $advice"
+  quietly cmake -G Ninja -S "$root" -B "$work/deb by clang" -D CMAKE_CXX_COMPILER="${compilers[0]/clang/clang++}" \
+    -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_BUILD_EXAMPLES=OFF
+  quietly dpkg-query -W "$(grep -oE 'libstdc\+\+-[0-9]+-dev' "$work/deb by clang/CPackConfig.cmake")" ||
+    die "a package that clang builds depends on another C++ library than that of this machine"
   project=$(user_project deb)
   if [ "$(id -u)" != 0 ] || dpkg-query -W libmsstream-dev >/dev/null 2>&1; then
     say "the packages are extracted and not installed: that needs root, and none of them installed before"
@@ -249,7 +343,7 @@ deb() {
   mkdir -p "$work/next"
   (cd "$root/build/deb" && quietly cpack -G DEB -D CPACK_DEBIAN_PACKAGE_RELEASE=2 -B "$work/next")
   timed "upgrade" dpkg -i "$work"/next/*.deb
-  expect "the next release installed" "$(dpkg-query -W -f '${Version}' libmsstream-dev)" = "$version-2"
+  expect "the next release installed" "$(dpkg-query -W -f '${Version}' libmsstream-dev)" = "$debian_version-2"
   quietly "$project/build/quickstart"
   dpkg -L libmsstream-dev msstream-tools | sort -u | grep -i msstream >"$work/installed"
   timed "remove" dpkg --purge msstream-tools libmsstream-dev
@@ -260,6 +354,7 @@ deb() {
 }
 
 recipes() {
+  local name
   quietly cmake -D FOLDER="$work/port" -P "$root/tests/ways/vcpkg/run_port.cmake" ||
     die "the port of vcpkg does not run with stand-ins for the functions of vcpkg"
   python3 -c "import ast, sys; [ast.parse(open(file).read()) for file in sys.argv[1:]]" \
@@ -268,16 +363,37 @@ recipes() {
     "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$root/packaging/vcpkg/msstream/vcpkg.json")"
   expect "the version of the project in the package of Spack" "$version" = \
     "$(sed -n 's/^    version("\(.*\)")$/\1/p' "$root/packaging/spack/packages/msstream/package.py")"
+  expect "the version of the project in the first heading of CHANGELOG.md" "$version" = \
+    "$(grep -m 1 '^## ' "$root/CHANGELOG.md" | sed -E 's/^## (Unreleased \((.*)\)|(.*) \([-0-9]+\))$/\2\3/')"
+  # What other libraries the archives contain, compiled, is named by the bill of materials and has a notice.
+  for name in $(sed -n 's/^    ("\([^"]*\)", .*"BUILD_DEPENDENCY_OF".*/\1/p' "$root/scripts/write_spdx.py") fmt CLI11; do
+    expect "a notice of $name" -f "$root/packaging/notices/$name.txt"
+    expect "$name in the Debian packages' file copyright" -n "$(grep -F "($name)" "$root/packaging/deb/copyright")"
+  done
 }
 
 wheel() {
-  local file project environment=$work/user_environment folder
+  local file project environment=$work/user_environment folder commands
   rm -rf "$root/build/wheel/host-build" "$root"/build/wheel/dist/msstream-*
-  timed "wheel built from nothing" "$root/scripts/wheel.sh"
-  file=$(ls "$root"/build/wheel/dist/msstream-"$version"-*.whl)
+  # The commands of the pages, in the folder of a project, with the Python of the system. They build the wheel from
+  # nothing. The project is that of docs/install.md, too.
+  folder="$work/trainer of the page"
+  rm -rf "$folder"
+  mkdir "$folder"
+  block docs/install.md "An installed folder" cmake >"$folder/CMakeLists.txt"
+  cp "$root/examples/quickstart/quickstart.cpp" "$folder/trainer.cpp"
+  commands=$(block docs/install.md Wheel sh)
+  expect "the commands of docs/install.md in README.md" "$(block README.md "In your project" sh)" = "$commands"
+  (cd "$folder" && PATH=/usr/bin:/bin timed "wheel: the commands of docs/install.md" \
+    bash -euo pipefail -c "${commands//..\/msstream/\"$root\"}")
+  file=$(ls "$root/build/wheel/dist/msstream-$python_version"-*.whl)
   environment "$work/environment"
   quietly "$work/environment/bin/pip" install twine
   timed "twine check" "$work/environment/bin/twine" check --strict "$file"
+  cp "$file" "$folder"
+  rm -rf "$folder/.venv" "$folder/build"
+  (cd "$folder" && PATH=/usr/bin:/bin timed "wheel: the commands of its own page" \
+    bash -euo pipefail -c "$(block packaging/wheel/README.md "In your project" sh) && build/trainer")
 
   project=$(user_project wheel)
   rm -rf "$environment"
@@ -293,8 +409,9 @@ wheel() {
   quietly "$project/build/overlap"
   PKG_CONFIG_PATH=$("$environment/bin/python" -m msstream --pkgconfig-dir) \
     timed "wheel installed: quickstart by pkg-config" use_by_pkg_config "$project" g++
-  expect "the licences of what the wheel contains compiled" "$(find "$environment" -path '*/notices/*.txt' | wc -l)" = 7
-  expect "the version of the project in the wheel" "$("$environment/bin/python" -m msstream --version)" = "$version"
+  diff -r "$root/packaging/notices" "$(find "$environment" -path '*msstream*/licenses/packaging/notices')" >&2 ||
+    die "expected the licences of what the wheel contains compiled"
+  expect "the version of the project in the wheel" "$("$environment/bin/python" -m msstream --version)" = "$python_version"
   quietly "$environment/bin/msstream-overlap" --list-causes
   quietly "$environment/bin/msstream-memory" --help
   quietly "$environment/bin/msstream-doctor" --quick
@@ -312,19 +429,35 @@ assert ctypes.CDLL(library).main() == 0"
   expect "nothing left of the wheel" -z "$(find "$environment" -name 'msstream-overlap' -o -name 'msstream.hpp')"
 }
 
+pip() {
+  local project environment=$work/pip_environment
+  rm -rf "$environment"
+  environment "$environment"
+  # Joining all files of a target takes the least time on two processors.
+  timed "pip install of the sources" "$environment/bin/pip" install "$root" \
+    --config-settings cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=0
+  expect "the version of the project by pip install" "$("$environment/bin/python" -m msstream --version)" = \
+    "$python_version"
+  project=$(user_project pip)
+  timed "sources installed by pip: quickstart" use_by_cmake "$project" \
+    -D msstream_DIR="$("$environment/bin/python" -m msstream --cmake-dir)"
+}
+
 wheel-cuda() {
-  local file project environment=$work/cuda_environment
+  local file project environment=$work/cuda_environment variant
   if ! command -v nvcc >/dev/null; then
     say "left out: it needs nvcc"
     return
   fi
-  rm -rf "$root/build/wheel/cu13-build" "$root"/build/wheel/dist/msstream_cu13-* "$environment"
+  variant=cu$(nvcc --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
+  rm -rf "$root/build/wheel/$variant-build" "$root/build/wheel/dist/msstream_$variant"-* "$environment"
   MSSTREAM_WHEEL_OPTIONS="-Ccmake.define.MSSTREAM_KERNELS_IN_A_HURRY=ON" timed "wheel with CUDA built from nothing" \
-    "$root/scripts/wheel.sh" cu13
-  file=$(ls "$root"/build/wheel/dist/msstream_cu13-"$version"-*.whl)
+    "$root/scripts/wheel.sh" cuda
+  file=$(ls "$root/build/wheel/dist/msstream_$variant-$python_version"-*.whl)
   environment "$environment"
   timed "pip install" "$environment/bin/pip" install --no-index "$file"
-  expect "the variant of the wheel" "$("$environment/bin/python" -m msstream --variant)" = cu13
+  expect "the variant of the wheel" "$("$environment/bin/python" -m msstream --variant)" = "$variant"
+  expect "the recorder in the wheel with CUDA" -n "$(find "$environment" -name libmsstream_overlap_record.so)"
   timed "wheel with CUDA: versions and components" cmake -G Ninja -S "$root/tests/ways/components" \
     -B "$work/cuda components" --fresh -D CMAKE_PREFIX_PATH="$("$environment/bin/python" -m msstream --prefix)" \
     -D EXPECTED_COMPONENTS="host;overlap;cuda"
@@ -368,8 +501,8 @@ chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    archive | prefix | deb | recipes | wheel | wheel-cuda | conan) chosen+=("$argument") ;;
-    *) die "no way $argument, only: ${ways[*]} wheel-cuda" ;;
+    archive | sources | prefix | shared | deb | recipes | wheel | pip | wheel-cuda | conan) chosen+=("$argument") ;;
+    *) die "no way $argument, only: ${ways[*]} sources shared pip wheel-cuda" ;;
   esac
 done
 [ "${#chosen[@]}" != 0 ] || chosen=("${ways[@]}")

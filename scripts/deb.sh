@@ -9,9 +9,14 @@ usage() {
   cat <<'END_OF_USAGE'
 scripts/deb.sh [CMake option…]
 
-Builds libmsstream-dev and msstream-tools for the Debian of this machine, in build/deb, and prints their paths. With
--D MSSTREAM_CUDA=ON they are libmsstream-cuda-dev and msstream-cuda-tools. Options go to CMake, such as
--D CPACK_DEBIAN_PACKAGE_RELEASE=2 and -D MSSTREAM_DEB_MAINTAINER="Name <address>".
+Builds libmsstream-dev and msstream-tools for the Debian of this machine, in build/deb, and prints their paths. Their
+version is that of scripts/version.sh --debian. With -D MSSTREAM_CUDA=ON they are libmsstream-cuda-dev and
+msstream-cuda-tools. Options go to CMake, such as -D MSSTREAM_DEB_MAINTAINER="Name <address>".
+
+What the packages have does not depend on what else this machine has. They have no msstream::mpi; with
+-D MSSTREAM_MPI=/usr, libmsstream-dev has it. Those with CUDA have the recorder of msstream-overlap; without CUDA,
+msstream-tools has it with -D MSSTREAM_CUPTI_HEADERS=<folder with cupti.h>. The same sources, in the same folder, give
+packages of the same bytes: their files have the time of the commit.
 END_OF_USAGE
 }
 case ${1:-} in
@@ -21,11 +26,27 @@ esac
 folder=$root/build/deb
 install_missing "${build_packages[@]}" "${example_packages[@]}" rapidjson-dev libsqlite3-dev dpkg-dev ||
   die "install what is missing, then run this again: $advice"
+umask 022 # CPack makes folders with it
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$("$root/scripts/version.sh" --time)}
+[ -z "$SOURCE_DATE_EPOCH" ] || export SOURCE_DATE_EPOCH
+version=$("$root/scripts/version.sh" --debian)
+export CUDAARCHS=${CUDAARCHS:-90} # CMake would choose the GPUs of this machine
+recorder=(-D MSSTREAM_CUPTI_HEADERS=OFF)
+for option in "$@"; do
+  if [[ $option =~ ^(-D)?MSSTREAM_CUDA(:BOOL)?=(ON|1|TRUE|YES)$ ]]; then
+    recorder=()
+  fi
+done
 # Position-independent code lets users link the library into shared libraries.
 # Options of an earlier run are forgotten; objects whose options are the same are kept.
 quietly cmake --fresh -G Ninja -S "$root" -B "$folder" -D CMAKE_BUILD_TYPE=Release -D CMAKE_INSTALL_PREFIX=/usr \
   -D CMAKE_POSITION_INDEPENDENT_CODE=ON -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 -D MSSTREAM_NATIVE_ARCH=OFF \
-  -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_BUILD_EXAMPLES=OFF "$@"
+  -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_BUILD_EXAMPLES=OFF -D MSSTREAM_MPI=OFF -D MSSTREAM_DEB_VERSION="$version" \
+  "${recorder[@]}" "$@"
+if grep -q '^MSSTREAM_CUPTI_HEADERS:.*NOTFOUND$' "$folder/CMakeCache.txt"; then
+  die "packages with CUDA have the recorder of msstream-overlap: expected cupti.h in the CUDA toolkit, or" \
+    "-D MSSTREAM_CUPTI_HEADERS=<folder with cupti.h>, or -D MSSTREAM_CUPTI_HEADERS=OFF for packages without"
+fi
 quietly cmake --build "$folder" --parallel "$(nproc)"
 rm -f "$folder"/*.deb
 (cd "$folder" && quietly cpack -G DEB)

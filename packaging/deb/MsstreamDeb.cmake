@@ -17,28 +17,43 @@ set(CPACK_MSSTREAM_SOURCE_DIR ${PROJECT_SOURCE_DIR})
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+# A development version, such as 0.1.0~git20261231235959.0123abcd, sorts before its release.
+set(MSSTREAM_DEB_VERSION "${PROJECT_VERSION}" CACHE STRING
+  "Version of the Debian packages without their release; scripts/deb.sh sets what scripts/version.sh --debian prints")
+set(CPACK_DEBIAN_PACKAGE_VERSION "${MSSTREAM_DEB_VERSION}")
 set(MSSTREAM_DEB_MAINTAINER "msstream maintainers <msstream@packages.invalid>" CACHE STRING
   "Maintainer of the Debian packages, as in: Name <address>")
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${MSSTREAM_DEB_MAINTAINER}")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 # The packages of a build with CUDA are called differently than those of the host runtime. Both have the
-# same files, so that they conflict.
+# same files, so that one replaces the other. Those with CUDA have all that the others have, and stand in
+# for them where a package depends on them.
 set(deb_variant "")
 set(deb_runtime "It has the host runtime, which needs no GPU.")
 set(deb_other -cuda)
+set(deb_dev_provides "")
+set(deb_tools_provides "")
 if(MSSTREAM_CUDA)
   set(deb_variant -cuda)
-  set(deb_runtime "It has the CUDA runtime and the host runtime. It needs the CUDA toolkit ${CUDAToolkit_VERSION_MAJOR}.")
+  set(deb_runtime "It has the CUDA runtime and the host runtime.\nIt needs the CUDA toolkit ${CUDAToolkit_VERSION_MAJOR}.")
   set(deb_other "")
+  set(deb_dev_provides "libmsstream-dev (= ${MSSTREAM_DEB_VERSION})")
+  set(deb_tools_provides "msstream-tools (= ${MSSTREAM_DEB_VERSION})")
 endif()
 
 # A static library has no shlibs, so that the packages with what it calls are named: fmt of the major
 # version that it was compiled with, and zlib.
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libmsstream${deb_variant}-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(deb_depends "libstdc++-${CMAKE_CXX_COMPILER_VERSION}-dev")
-string(REGEX REPLACE "^([^0-9]*[0-9]+)[.0-9]*-dev$" "\\1-dev" deb_depends "${deb_depends}")
-string(APPEND deb_depends ", zlib1g-dev")
+# The C++ library is that of g++, of which clang says the version, too.
+separate_arguments(deb_flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} ${deb_flags} -x c++ -dM -E -include cstddef /dev/null
+  OUTPUT_VARIABLE deb_macros ERROR_QUIET)
+if(NOT deb_macros MATCHES "#define _GLIBCXX_RELEASE ([0-9]+)")
+  message(STATUS "msstream: no Debian packages, since ${CMAKE_CXX_COMPILER} does not use the C++ library of g++")
+  return()
+endif()
+set(deb_depends "libstdc++-${CMAKE_MATCH_1}-dev, zlib1g-dev")
 if(NOT MSSTREAM_FMT_HEADER_ONLY AND fmt_VERSION)
   string(REGEX MATCH "^[0-9]+" deb_fmt "${fmt_VERSION}")
   math(EXPR deb_next_fmt "${deb_fmt} + 1")
@@ -50,6 +65,8 @@ endif()
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${deb_depends}")
 set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "cmake (>= 3.25) | pkgconf")
 set(CPACK_DEBIAN_DEV_PACKAGE_CONFLICTS "libmsstream${deb_other}-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_REPLACES "libmsstream${deb_other}-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_PROVIDES "${deb_dev_provides}")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "With msstream you put a scope around a branch of a recommender model and issue
 operations. msstream adds the waits that are needed and no others, reuses
 memory across streams without races, and runs the backward pass on the streams
@@ -63,6 +80,8 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "python3")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_CONFLICTS "msstream${deb_other}-tools")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_REPLACES "msstream${deb_other}-tools")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_PROVIDES "${deb_tools_provides}")
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "This package has msstream-overlap, which says why the streams of a CUDA program
 did not overlap, msstream-doctor, which says what a computer can do for
 msstream, and msstream-memory, which draws the use of an allocator's memory.")

@@ -3,8 +3,8 @@
 # Adds what Debian asks of a package: copyright, changelogs, compressed manual pages.
 find_program(GZIP gzip REQUIRED)
 set(source "${CPACK_MSSTREAM_SOURCE_DIR}")
-set(version "${CPACK_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
-# Set the variable SOURCE_DATE_EPOCH for a date other than now.
+set(version "${CPACK_DEBIAN_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
+# The date is that of the variable SOURCE_DATE_EPOCH, which scripts/deb.sh sets, or else now.
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 
 set(readable OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
@@ -20,6 +20,8 @@ foreach(component dev tools)
   if(NOT IS_DIRECTORY "${usr}")
     continue()
   endif()
+  # The file `copyright` has the licences that other installations have in this folder.
+  file(REMOVE_RECURSE "${usr}/share/doc/msstream")
   set(documents "${usr}/share/doc/${package}")
   file(COPY "${source}/packaging/deb/copyright" DESTINATION "${documents}" FILE_PERMISSIONS ${readable})
   configure_file("${source}/packaging/deb/lintian-overrides.in" "${usr}/share/lintian/overrides/${package}" @ONLY

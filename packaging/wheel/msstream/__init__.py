@@ -8,7 +8,7 @@ from pathlib import Path
 __all__ = ["__version__", "cmake_dir", "include_dir", "pkgconfig_dir", "prefix", "variant"]
 
 # The variant that each wheel has. They have the same files, so that one overwrites the other.
-_VARIANTS = {"msstream": "host", "msstream-cu13": "cu13"}
+_VARIANTS = {"msstream": "host", "msstream-cu12": "cu12", "msstream-cu13": "cu13"}
 
 
 def _installed():
@@ -19,18 +19,18 @@ def _installed():
         except PackageNotFoundError:
             pass
     if len(versions) > 1:
-        raise ImportError("the wheels msstream and msstream-cu13 are both installed and have overwritten each other's "
-                          "files: run `pip uninstall msstream msstream-cu13`, and install one of them")
+        raise ImportError(f"the wheels {' and '.join(versions)} are installed and have overwritten each other's files: "
+                          f"run `pip uninstall {' '.join(versions)}`, and install one of them")
     for distribution, version in versions.items():
         return _VARIANTS[distribution], version
-    raise ImportError("msstream is installed neither as msstream nor as msstream-cu13")
+    raise ImportError(f"no wheel of msstream is installed: expected one of {', '.join(_VARIANTS)}")
 
 
 _variant, __version__ = _installed()
 
 
 def variant():
-    """Returns 'host' if the library has the host runtime alone, and 'cu13' if it has the CUDA 13 runtime too."""
+    """Returns 'host' if the library has the host runtime alone, 'cu12' or 'cu13' if it has that of CUDA 12 or 13 too."""
     return _variant
 
 

@@ -28,20 +28,22 @@ def ask(installed, *options):
 
 class Variants(unittest.TestCase):
     def test_one_wheel(self):
-        for distribution, variant in (("msstream", "host"), ("msstream-cu13", "cu13")):
+        for distribution, variant in (("msstream", "host"), ("msstream-cu12", "cu12"), ("msstream-cu13", "cu13")):
             self.assertEqual(ask([distribution], "--variant").stdout, variant + "\n")
             self.assertEqual(ask([distribution], "--version").stdout, "1.2.3\n")
 
-    def test_both_are_refused(self):
-        result = ask(["msstream", "msstream-cu13"], "--cmake-dir")
-        self.assertNotEqual(result.returncode, 0)
-        self.assertEqual(result.stdout, "")
-        self.assertIn("run `pip uninstall msstream msstream-cu13`, and install one of them", result.stderr)
+    def test_several_are_refused(self):
+        for wheels in (["msstream", "msstream-cu13"], ["msstream-cu12", "msstream-cu13"],
+                       ["msstream", "msstream-cu12", "msstream-cu13"]):
+            result = ask(wheels, "--cmake-dir")
+            self.assertNotEqual(result.returncode, 0)
+            self.assertEqual(result.stdout, "")
+            self.assertIn(f"run `pip uninstall {' '.join(wheels)}`, and install one of them", result.stderr)
 
     def test_none_is_refused(self):
         result = ask([], "--variant")
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("installed neither as msstream nor as msstream-cu13", result.stderr)
+        self.assertIn("expected one of msstream, msstream-cu12, msstream-cu13", result.stderr)
 
 
 if __name__ == "__main__":

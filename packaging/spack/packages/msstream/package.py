@@ -40,6 +40,8 @@ class Msstream(CMakePackage, CudaPackage):
             self.define("MSSTREAM_BUILD_TESTS", False),
             self.define("MSSTREAM_NATIVE_ARCH", False),
         ]
+        if self.spec.satisfies("~cuda"):  # no recorder, whether this machine has the headers of CUPTI or not
+            arguments.append(self.define("MSSTREAM_CUPTI_HEADERS", "OFF"))
         architectures = self.spec.variants["cuda_arch"].value if self.spec.satisfies("+cuda") else ("none",)
         if "none" not in architectures:
             arguments.append(self.define("CMAKE_CUDA_ARCHITECTURES", list(architectures)))

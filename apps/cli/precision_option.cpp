@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/precision_option.hpp"
 
+#include <msstream/memory/device.hpp>
+
 #include <string>
 
 namespace msstream::cli {
@@ -16,6 +18,15 @@ void add_precision_option(Options& options, Precision& chosen, std::string_view 
       chosen,
       {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}},
       std::string(what));
+}
+
+bool default_tf32() {
+  return DeviceOptions<Host>{}.matmul_precision == MatmulPrecision::tf32;
+}
+
+void add_tf32_option(Options& options, bool& chosen) {
+  options.add_flag(
+      "--tf32", chosen, "products of float32 matrices on the tensor cores, where there are");
 }
 
 }  // namespace msstream::cli

@@ -7,7 +7,7 @@
 
 #include <string_view>
 
-/// The option --precision of programs.
+/// The options --precision and --tf32 of programs.
 namespace msstream::cli {
 
 /// Returns the value of the option: `fp32`, `bf16` or `fp16`.
@@ -16,5 +16,11 @@ namespace msstream::cli {
 /// Adds the option, under the title that was set last. `what` says in a few words what has the
 /// precision.
 void add_precision_option(Options& options, Precision& chosen, std::string_view what);
+
+/// Returns the default of --tf32, which MSSTREAM_MATMUL_PRECISION sets. Throws
+/// std::invalid_argument for a bad value of the variable.
+[[nodiscard]] bool default_tf32();
+/// Adds the option --tf32, under the title that was set last.
+void add_tf32_option(Options& options, bool& chosen);
 
 }  // namespace msstream::cli

@@ -4,6 +4,7 @@
 #include "cli/options.hpp"
 #include "dashboard/curves.hpp"
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@ namespace msstream::dashboard {
 
 class Board;
 class Dashboard;
+struct End;
 
 }  // namespace msstream::dashboard
 
@@ -32,8 +34,13 @@ void add_options(cli::Options& options, DashboardOption& chosen);
 /// path.
 [[nodiscard]] std::string data_text(std::string const& path);
 
+/// Returns what the dashboard shows of a program that ends with this failure; null if it has none.
+[[nodiscard]] dashboard::End end_of(std::exception_ptr const& failure);
+
 /// Opens the dashboard if the option is chosen and `rank` is 0, and prints its address to the
-/// standard error stream. Throws UsageError if it cannot, as when another program has the port.
+/// standard error stream. Throws UsageError if it cannot, as when another program has the port. The
+/// dashboard shows how the program ends; while a client watches, run_program() returns when it has
+/// got that, at most three seconds later.
 void open_dashboard(DashboardOption& chosen, dashboard::Description description, int rank = 0);
 
 }  // namespace msstream::training

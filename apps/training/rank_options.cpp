@@ -276,13 +276,4 @@ void add_plan(RankOptions const& chosen,
   }
 }
 
-void check_precision(Precision chosen, RankOptions const& ranks) {
-  if (chosen == Precision::fp16 && ranks.parts() > 1) {
-    throw cli::UsageError(fmt::format(
-        "--precision fp16 is for batches in one part, found {} by --ranks, --parallel or "
-        "--reproducible; bf16 needs no loss scale",
-        ranks.parts()));
-  }
-}
-
 }  // namespace msstream::training

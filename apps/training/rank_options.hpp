@@ -7,7 +7,6 @@
 #include "training/lookahead.hpp"
 
 #include <msstream/comm/world.hpp>
-#include <msstream/ops/precision.hpp>
 #include <msstream/step/data_parallel.hpp>
 
 #include <nlohmann/json_fwd.hpp>
@@ -91,9 +90,5 @@ void require_equal_options(RankOptions const& chosen, nlohmann::ordered_json con
 [[nodiscard]] nlohmann::ordered_json on_ranks(
     RankOptions const& chosen,
     std::function<nlohmann::ordered_json(comm::World const&)> const& train);
-
-/// Throws UsageError for float16 and batches in several parts: the ranks report the mean of their
-/// losses, which are scaled then.
-void check_precision(Precision chosen, RankOptions const& ranks);
 
 }  // namespace msstream::training

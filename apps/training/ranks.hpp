@@ -11,11 +11,13 @@
 #include <msstream/step/data_parallel.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/half_batches.hpp>
+#include <msstream/step/loss_scale.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -75,6 +77,10 @@ class Ranks {
   /// Returns whether a rank has two halves of a batch, which should run on different groups.
   [[nodiscard]] bool has_halves() const noexcept { return halves_.has_value(); }
   [[nodiscard]] comm::World const& world() const noexcept { return world_; }
+  /// Returns the number of this rank if there are several.
+  [[nodiscard]] std::optional<int> rank_of_several() const noexcept {
+    return world_.size() > 1 ? std::optional(world_.rank()) : std::nullopt;
+  }
   [[nodiscard]] int parts() const noexcept {
     return halves_ ? halves_->parts() : parallel_ ? parallel_->parts() : 1;
   }
@@ -83,16 +89,17 @@ class Ranks {
   /// Calls `part_loss(part)` for each of this rank's parts, from 0 to own_parts(), which returns
   /// the mean loss of its samples, and plays them back. A part without samples is left out, unless
   /// the model has collectives. Leaves the
-  /// gradients of the whole batch on the tape, and returns its loss. Part `part` has
-  /// `samples[part]` of the `all_samples` of the batch.
+  /// gradients of the whole batch on the tape, times the scale if there is one, and returns its
+  /// loss, without the scale. Part `part` has `samples[part]` of the `all_samples` of the batch.
   template <class PartLoss>
   [[nodiscard]] Tensor<float, R> backward(GradientTape<R>& tape,
                                           std::vector<std::int64_t> const& samples,
                                           std::int64_t all_samples,
+                                          std::optional<LossScale<R>> const& scale,
                                           PartLoss&& part_loss) const {
     if (is_alone()) {
       Tensor<float, R> loss = part_loss(0);
-      tape.backward(loss);
+      tape.backward(scale ? scale->scaled(tape, loss) : loss);
       return loss;
     }
     auto const loss_of = [&](int number) -> std::optional<Tensor<float, R>> {
@@ -107,18 +114,25 @@ class Ranks {
                               loss,
                               static_cast<float>(own * parts()) / static_cast<float>(all_samples));
     };
+    auto const loss_of_part = [&](int part) { return loss_of(part - parallel_->first_part()); };
+    if (scale) {
+      return halves_ ? halves_->backward(tape, loss_of, *scale)
+                     : parallel_->backward_in_parts(tape, loss_of_part, *scale);
+    }
     return halves_ ? halves_->backward(tape, loss_of)
-                   : parallel_->backward_in_parts(
-                         tape, [&](int part) { return loss_of(part - parallel_->first_part()); });
+                   : parallel_->backward_in_parts(tape, loss_of_part);
   }
 
   /// Trains on all parts of this rank, which have equally many samples, and returns the mean of the
   /// losses of all parts.
   template <class PartLoss>
-  [[nodiscard]] Tensor<float, R> backward(GradientTape<R>& tape, PartLoss&& part_loss) const {
+  [[nodiscard]] Tensor<float, R> backward(GradientTape<R>& tape,
+                                          std::optional<LossScale<R>> const& scale,
+                                          PartLoss&& part_loss) const {
     return backward(tape,
                     std::vector<std::int64_t>(static_cast<std::size_t>(own_parts()), 1),
                     parts(),
+                    scale,
                     part_loss);
   }
 
@@ -156,6 +170,11 @@ class Ranks {
   /// if it is alone.
   [[nodiscard]] metrics::Batch<R> of_all_ranks(metrics::Batch<R> const& own) const {
     return communicator_ ? metrics::of_all_ranks(*communicator_, own, own.scores.count()) : own;
+  }
+
+  /// Returns the texts of all ranks, in their order. All ranks call it, and wait for each other.
+  [[nodiscard]] std::vector<std::string> texts_of_all(std::string const& own) const {
+    return communicator_ ? communicator_->exchange(own) : std::vector{own};
   }
 
   /// Calls `function()` on one rank after the other, for what ranks that are threads share. All

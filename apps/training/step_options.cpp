@@ -3,10 +3,9 @@
 
 #include "cli/outputs.hpp"
 #include "cli/overlap_option.hpp"
+#include "cli/precision_option.hpp"
 
 #include <msstream/base/detail/env.hpp>
-#include <msstream/memory/device.hpp>
-#include <msstream/step/record_step.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -15,18 +14,10 @@
 
 namespace msstream::training {
 
-namespace {
-
-bool is_trace_name(std::filesystem::path const& path) {
-  auto const end = path.extension();
-  return end == ".json" || end == ".dot" || end == ".svg";
-}
-
-}  // namespace
-
 void StepOptions::silence() {
   quiet = true;
   dashboard = nullptr;
+  is_traced_by_others = traces_step();
   for (auto* const path : {&report, &trace, &overlap}) {
     path->clear();
   }
@@ -41,7 +32,8 @@ StepSetting StepOptions::setting() const {
           .precision = tf32 ? MatmulPrecision::tf32 : MatmulPrecision::float32,
           .reduce_waits = !no_reduce_waits,
           .tables_together = !each_table,
-          .loss_scale = loss_scale};
+          .loss_scale = scaling,
+          .two_stage = staleness};
 }
 
 std::optional<StreamAssignment> StepOptions::read_assignment() const {
@@ -75,19 +67,13 @@ void add_options(cli::Options& options, StepOptions& chosen) {
       "--steps", chosen.steps, "stop after so many; 0: at the end of the data", {0, 1'000'000'000});
   options.add_flag(
       "--capture", chosen.capture, "capture the second step, and replay it from then on");
-  options.add_flag(
-      "--tf32", chosen.tf32, "products of float32 matrices on the tensor cores, where there are");
+  cli::add_tf32_option(options, chosen.tf32);
   add_options(options, static_cast<UpdateOptions&>(chosen));
   options.add<std::uint64_t>("--seed", chosen.seed, "of weights, order and generated data");
 
   options.group("Files");
   options.add("--report", chosen.report, "losses, step times, waits and memory as JSON", "a path");
-  options.add_flag(
-      "--waits", chosen.waits, "trace a step, and report how many waits it takes and needs");
-  options.add("--step-trace",
-              chosen.step_trace,
-              "the graph of one step, as its name's end says",
-              "a path that ends with .json, .dot or .svg");
+  add_options(options, static_cast<StepTraceOptions&>(chosen));
   options.add("--trace", chosen.trace, "one training step as trace JSON for Perfetto", "a path");
   cli::add_overlap_option(options, chosen.overlap, "three steps");
   add_options(options, static_cast<DashboardOption&>(chosen));
@@ -98,7 +84,7 @@ void add_options(cli::Options& options, StepOptions& chosen) {
 void read_library_variables(StepOptions& chosen) {
   read_library_variables(static_cast<cli::StreamOptions&>(chosen));
   try {
-    chosen.tf32 = DeviceOptions<Host>{}.matmul_precision == MatmulPrecision::tf32;
+    chosen.tf32 = cli::default_tf32();
     (void)env::flag("MSSTREAM_PROPAGATE_GROUPS", false);
   } catch (std::invalid_argument const& error) {
     throw cli::UsageError(error.what());
@@ -113,10 +99,7 @@ void check(StepOptions const& chosen,
   if (!chosen.save_assignment.empty() && !chosen.chooses_groups()) {
     throw cli::UsageError("--save-assignment goes with --assignment auto");
   }
-  if (!chosen.step_trace.empty() && !is_trace_name(chosen.step_trace)) {
-    throw cli::UsageError(fmt::format(
-        "--step-trace {}: expected a path that ends with .json, .dot or .svg", chosen.step_trace));
-  }
+  check_step_trace(chosen);
   cli::check_overlap_option(chosen.overlap);
   if (!chosen.overlap.empty() && !chosen.trace.empty()) {
     throw cli::UsageError(
@@ -138,9 +121,8 @@ void check(StepOptions const& chosen,
 
 void check_with_ranks(StepOptions const& chosen, RankOptions const& ranks) {
   refuse_with_ranks(ranks,
-                    {{chosen.chooses_groups(), "--assignment auto: tries groups on one rank"},
-                     {chosen.waits, "--waits: traces a step of one rank"},
-                     {!chosen.step_trace.empty(), "--step-trace: traces a step of one rank"}});
+                    {{chosen.chooses_groups(), "--assignment auto: tries groups on one rank"}});
+  check_with_ranks(static_cast<StepTraceOptions const&>(chosen), ranks);
   if (ranks.parallel == Parallel::half_batches &&
       (chosen.chooses_groups() || chosen.read_assignment())) {
     throw cli::UsageError(
@@ -158,17 +140,6 @@ nlohmann::ordered_json describe(StepOptions const& chosen) {
   described.update(describe(static_cast<UpdateOptions const&>(chosen)));
   described["seed"] = chosen.seed;
   return described;
-}
-
-void write_step_trace(std::filesystem::path const& path,
-                      StepTrace const& trace,
-                      StepTrace::CriticalPath const& critical) {
-  auto const end = path.extension();
-  cli::write_output("--step-trace",
-                    path,
-                    end == ".dot"   ? trace.dot(critical)
-                    : end == ".svg" ? trace.svg(critical)
-                                    : trace.json());
 }
 
 }  // namespace msstream::training

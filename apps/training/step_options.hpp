@@ -4,18 +4,19 @@
 #include "cli/outputs.hpp"
 #include "cli/stream_options.hpp"
 #include "training/dashboard_option.hpp"
+#include "training/float16_options.hpp"
 #include "training/rank_options.hpp"
 #include "training/step_setting.hpp"
+#include "training/step_trace_options.hpp"
 #include "training/update_options.hpp"
 
 #include <msstream/step/loss_scale.hpp>
-#include <msstream/step/step_trace.hpp>
+#include <msstream/step/two_stage.hpp>
 #include <msstream/stream/stream_assignment.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,29 +24,30 @@
 namespace msstream::training {
 
 /// The options that all programs share that train a model step by step, with their defaults.
-struct StepOptions : cli::StreamOptions, UpdateOptions, DashboardOption {
+struct StepOptions : cli::StreamOptions,
+                     UpdateOptions,
+                     DashboardOption,
+                     StepTraceOptions,
+                     Float16Options {
   bool tf32 = false;
-  std::optional<LossScaleOptions> loss_scale = {};  ///< of a model in float16; no option of its own
+  std::optional<Staleness> staleness = {};       ///< of steps in two stages
+  std::optional<LossScaleOptions> scaling = {};  ///< of the loss of a model in float16
   bool capture = false;
   std::string assignment;  ///< path of an assignment of stream groups, or `auto`
   std::string save_assignment;
   std::int64_t steps = 0;  ///< number of steps; 0: to the end of the data
   std::uint64_t seed = 1;
-  bool waits = false;
-  std::string step_trace;
   std::string trace;
+  bool is_traced_by_others = false;  ///< whether another rank writes --trace
   std::string overlap;
   std::string report;
   bool quiet = false;
 
   /// Returns whether the stream groups are chosen from the trace of a step.
   [[nodiscard]] bool chooses_groups() const { return assignment == "auto"; }
-  /// Returns whether a step is traced on the stream groups of the training, for its waits or for a
-  /// file.
-  [[nodiscard]] bool records_step() const { return waits || !step_trace.empty(); }
-  /// Returns whether the trace of a step is drawn, which needs the times of operations as they
-  /// overlap, and not of each alone.
-  [[nodiscard]] bool draws_step() const { return step_trace.ends_with(".svg"); }
+  /// Returns whether a step is recorded for --trace, of this rank or of another one. All ranks
+  /// issue it eagerly.
+  [[nodiscard]] bool traces_step() const { return is_traced_by_others || !trace.empty(); }
   /// Makes this rank print and write nothing, as those but rank 0 do.
   void silence();
   [[nodiscard]] StepSetting setting() const;
@@ -76,11 +78,5 @@ void check_with_ranks(StepOptions const& chosen, RankOptions const& ranks);
 
 /// Returns the options as JSON, for a program's report.
 [[nodiscard]] nlohmann::ordered_json describe(StepOptions const& chosen);
-
-/// Writes the trace in the format of the path's extension: `.json`, `.dot` or `.svg`. If writing
-/// fails, the program continues, and reports the failure at the end.
-void write_step_trace(std::filesystem::path const& path,
-                      StepTrace const& trace,
-                      StepTrace::CriticalPath const& critical);
 
 }  // namespace msstream::training

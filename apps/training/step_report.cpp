@@ -72,8 +72,11 @@ nlohmann::ordered_json report_of(StepOptions const& options, StepMeasurements co
     report["loss_scale"] = *measured.loss_scale;
     report["skipped_steps"] = measured.skipped_steps;
   }
-  if (measured.captured) {
-    report["waits_in_graph"] = measured.waits_in_graph;
+  if (measured.first_overflow) {
+    report["first_overflow"] = *measured.first_overflow;
+  }
+  if (measured.captured && measured.waits_in_graph) {
+    report["waits_in_graph"] = *measured.waits_in_graph;
   }
   if (auto const& tried = measured.tried) {
     report["tried_ms"] = {{"chosen", tried->chosen_ms},
@@ -82,13 +85,7 @@ nlohmann::ordered_json report_of(StepOptions const& options, StepMeasurements co
                           {"fastest", name_of(tried->fastest())}};
   }
   if (auto const& traced = measured.traced) {
-    report["traced_step"] = {{"operations", traced->operations},
-                             {"busy_ms", traced->busy_ms},
-                             {"critical_path_ms", traced->critical_path_ms},
-                             {"waits",
-                              {{"hazards", traced->waits.hazards},
-                               {"necessary", traced->waits.necessary},
-                               {"issued", traced->waits.issued}}}};
+    report["traced_step"] = describe(*traced);
   }
   return report;
 }
@@ -114,6 +111,9 @@ std::string summary_of(nlohmann::ordered_json const& report) {
                          found->get<float>(),
                          count_of(report.at("skipped_steps")));
   }
+  if (auto const found = report.find("first_overflow"); found != report.end()) {
+    lines += overflow_line(*found);
+  }
   if (auto const found = report.find("predicted_ms"); found != report.end()) {
     lines += fmt::format("groups by a trace: predicted {} ms, on one group {} ms\n",
                          in_ms(found->at("chosen")),
@@ -127,16 +127,7 @@ std::string summary_of(nlohmann::ordered_json const& report) {
                          found->at("fastest").get<std::string>());
   }
   if (auto const found = report.find("traced_step"); found != report.end()) {
-    auto const& needs = found->at("waits");
-    lines += fmt::format(
-        "a step of {} operations: {} hazards between streams, {} waits necessary, {} issued; "
-        "critical path {} of {} ms\n",
-        count_of(found->at("operations")),
-        count_of(needs.at("hazards")),
-        count_of(needs.at("necessary")),
-        count_of(needs.at("issued")),
-        in_ms(found->at("critical_path_ms")),
-        in_ms(found->at("busy_ms")));
+    lines += traced_step_line(*found);
   }
   return lines;
 }

@@ -2,15 +2,14 @@
 #pragma once
 
 #include "training/step_options.hpp"
+#include "training/step_trace_options.hpp"
 #include "training/tried_groups.hpp"
 
 #include <msstream/memory/statistics.hpp>
-#include <msstream/step/auto_assignment.hpp>
 #include <msstream/stream/wait_counts.hpp>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,14 +24,6 @@ struct PredictedStep {
   double recorded_ms;
 };
 
-/// The results of tracing a training step.
-struct TracedStep {
-  std::size_t operations;
-  double busy_ms;
-  double critical_path_ms;
-  StepWaits waits;
-};
-
 /// The measurements of a training.
 struct StepMeasurements {
   std::vector<float> losses;
@@ -43,7 +34,10 @@ struct StepMeasurements {
   MemoryStatistics memory = {};
   std::optional<float> loss_scale = {};  ///< of the next step, if the loss is scaled
   std::int64_t skipped_steps = 0;        ///< of a scaled loss, because of an overflow
-  std::uint64_t waits_in_graph = 0;      ///< waits between streams in a captured step
+  /// Of --find-overflow; a finding may be null.
+  std::optional<nlohmann::ordered_json> first_overflow = {};
+  /// Waits between streams in a captured step; null for steps of several graphs.
+  std::optional<std::uint64_t> waits_in_graph = {};
   std::optional<PredictedStep> predicted = {};
   std::optional<TriedGroups> tried = {};
   std::optional<TracedStep> traced = {};

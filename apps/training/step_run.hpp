@@ -5,10 +5,14 @@
 #include "cli/overlap_option.hpp"
 #include "training/choose_groups.hpp"
 #include "training/dashboard_feed.hpp"
+#include "training/diverged.hpp"
 #include "training/epoch_plan.hpp"
+#include "training/float16_options.hpp"
 #include "training/step_options.hpp"
 #include "training/step_report.hpp"
+#include "training/step_timeline.hpp"
 #include "training/step_training.hpp"
+#include "training/trace_step.hpp"
 
 #include <msstream/overlap/report.hpp>
 #include <msstream/report/progress_line.hpp>
@@ -35,10 +39,10 @@ namespace msstream::training {
 
 /// Runs a program's training as its options say. If the options ask for it, first traces a step and
 /// chooses groups. Then trains and reports.
-template <Runtime R, class Build>
+template <Runtime R, class Build, class TrainingType = StepTrainingOf<R, Build>>
 class StepRun {
  public:
-  using Training = StepTrainingOf<R, Build>;
+  using Training = TrainingType;
 
   /// Prepares the training. `build(device)` returns the model and inputs that hold a batch, as a
   /// pair, and is called once for each training, including those of trials. `last_step` is the
@@ -51,7 +55,7 @@ class StepRun {
           RankSetting const& rank = {})
       : options_(options),
         assignment_(prepare(build)),
-        training_(options.setting(), options.rule(), build, assignment_, rank),
+        training_(setting_to_train(), options.rule(), build, assignment_, rank),
         feed_(options.board()),
         style_(report::ProgressLine::Style::of_stderr(options.quiet)),
         last_step_(last_step) {
@@ -75,8 +79,8 @@ class StepRun {
   [[nodiscard]] std::vector<float> const& losses() const noexcept { return measured_.losses; }
 
   /// Trains `steps` steps. Calls `feed(inputs)` before each one, which writes the next batch in
-  /// place. Blocks the host until the losses are known. Throws std::runtime_error for a loss that
-  /// is not finite.
+  /// place. Blocks the host until the losses are known. Throws Diverged for a loss that is not
+  /// finite.
   template <class Feed>
   void train(std::int64_t steps, std::int64_t rows_a_step, std::string title, Feed&& feed) {
     rows_a_step_ = rows_a_step;
@@ -87,7 +91,7 @@ class StepRun {
     while (steps_done_ < first + steps) {
       bool const reports = !options_.overlap.empty() && steps_done_ == reported_step_;
       auto const train_one = [&] {
-        feed(training_.inputs());
+        training_.take(feed, steps_done_ + 1 == first + steps);
         train_step();
         harvest(kStepsAhead, !reports);
         progress.update((steps_done_ - first) * rows_a_step, {{"loss", latest_loss()}});
@@ -135,6 +139,10 @@ class StepRun {
       measured_.loss_scale = scale->value();
       measured_.skipped_steps = training_.optimizer().status().skipped;
     }
+    if (auto const& locator = training_.locator()) {
+      measured_.first_overflow =
+          first_overflow_of_ranks(training_.ranks().texts_of_all(first_overflow(*locator).dump()));
+    }
     return report_of(options_, measured_);
   }
 
@@ -147,6 +155,12 @@ class StepRun {
   static constexpr std::size_t kUntimedSteps = 2;
   static constexpr std::int64_t kStepsBeforeTrace = 10;  ///< by then, the memory pools have grown
   static constexpr std::int64_t kReportedSteps = 3;
+
+  [[nodiscard]] StepSetting setting_to_train() const {
+    auto setting = options_.setting();
+    setting.finds_overflow = options_.find_overflow;
+    return setting;
+  }
 
   /// Chooses stream groups and traces a step before the training is made, if the options ask for
   /// it. Stores the results in `measured_`, and returns the assignment.
@@ -170,25 +184,15 @@ class StepRun {
       measured_.tried = choice.tried;
     }
     if (options_.records_step()) {
-      auto const trace = rehearse<R>(options_.setting(), options_.rule(), build, assignment);
-      if (options_.draws_step()) {
-        auto const as_issued = rehearse<R>(
-            options_.setting(), options_.rule(), build, assignment, SpanTiming::as_issued);
-        // Takes the critical path from a trace whose times do not include launches.
-        write_step_trace(options_.step_trace, as_issued, trace.critical_path());
-      } else if (!options_.step_trace.empty()) {
-        write_step_trace(options_.step_trace, trace, trace.critical_path());
-      }
-      measured_.traced = {trace.operations().size(),
-                          trace.busy_ns() * 1e-6,
-                          trace.critical_path().length_ns * 1e-6,
-                          minimal_waits(trace)};
+      measured_.traced =
+          trace_step<R>(options_, options_.setting(), options_.rule(), build, assignment);
     }
     return assignment;
   }
 
   void train_step() {
-    bool const timed = !options_.trace.empty() && steps_done_ == timed_step_;
+    bool const traced = options_.traces_step() && steps_done_ == timed_step_;
+    bool const timed = traced && !options_.trace.empty();
     bool const shown = !timed && !is_reporting_ && feed_.wants_timeline();
     auto const& device = training_.device();
     if (timed || shown) {
@@ -196,9 +200,18 @@ class StepRun {
       feed_.begin_timeline();
       device.start_spans();
     }
-    training_.step();
+    // The timeline of a replay would be one operation. Another rank does not know of `shown`.
+    if (traced || (shown && training_.ranks().world().size() == 1)) {
+      training_.step_eagerly();
+    } else {
+      training_.step();
+    }
     if (timed) {
-      cli::write_output("--trace", options_.trace, device.stop_spans().trace_json());
+      cli::write_output(
+          "--trace",
+          options_.trace,
+          eager_step_json(
+              device.stop_spans(), Replays(options_.capture), training_.ranks().rank_of_several()));
     } else if (shown) {
       feed_.note_timeline(steps_done_ + 1, device.stop_spans(), kStepsAhead);
       arrived_.reset();  // the recorded step was slower than others
@@ -259,12 +272,9 @@ class StepRun {
       measured_.losses.push_back(loss);
       feed_.note_step(loss, rows_a_step_, training_.device());
       if (!std::isfinite(loss)) {
-        throw std::runtime_error(
-            fmt::format("training diverged: the loss of step {} is {}; try a smaller --lr than {}, "
-                        "and look for values in the data that are far too large",
-                        first_step_ + static_cast<std::int64_t>(measured_.losses.size()),
-                        loss,
-                        options_.learning_rate));
+        throw Diverged(first_step_ + static_cast<std::int64_t>(measured_.losses.size()),
+                       loss,
+                       options_.learning_rate);
       }
     }
   }

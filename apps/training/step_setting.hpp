@@ -4,6 +4,7 @@
 #include <msstream/ops/schedule.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 #include <msstream/step/loss_scale.hpp>
+#include <msstream/step/two_stage.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
 #include <limits>
@@ -24,7 +25,9 @@ struct StepSetting {
   bool tables_together = false;  ///< see OptimizerOptions::tables_together
   Schedule schedule = {};        ///< see OptimizerOptions::schedule
   float clip_norm = std::numeric_limits<float>::infinity();  ///< see OptimizerOptions::clip_norm
-  std::optional<LossScaleOptions> loss_scale = {};           ///< for batches in one part
+  std::optional<LossScaleOptions> loss_scale = {};           ///< for gradients in float16
+  std::optional<Staleness> two_stage = {};  ///< of steps in two stages, by a StagedTraining
+  bool finds_overflow = false;  ///< whether the first overflow is searched for, by NonFiniteLocator
 };
 
 }  // namespace msstream::training

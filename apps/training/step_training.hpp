@@ -57,25 +57,41 @@ class StepTraining {
     if (ranks_.has_halves()) {
       second_pool_.emplace(device_, pool_options(setting, std::nullopt));
     }
+    if (setting.finds_overflow) {
+      locator_.emplace(tape_, model().parameters());
+    }
     optimizer_.add(model().parameters());
     if (auto const* const lookups = lookups_in_parts<R>(model())) {
       lookups->tables().add_to(optimizer_);
     }
   }
 
+  /// Calls `feed(inputs)`, which writes the batch of the next step in place. It does not matter
+  /// whether the step is the last one.
+  template <class Feed>
+  void take(Feed const& feed, [[maybe_unused]] bool is_last) {
+    feed(inputs());
+  }
   /// Issues one training step, without blocking the host.
   void step() {
     if (captures_ && loss_ && !captured_) {
       auto const before = device_.wait_counts().issued;
-      captured_.emplace(device_, [this] { train(); });
+      captured_.emplace(device_, [this] {
+        train();
+        captured_loss_ = loss_;
+      });
       waits_in_graph_ = device_.wait_counts().issued - before;
     }
     if (captured_) {
       captured_->replay();
+      loss_ = captured_loss_;
     } else {
       train();
     }
   }
+  /// Issues one training step, without blocking the host, operation by operation, also if other
+  /// steps are replays. If there are several ranks, all of them call it for the same step.
+  void step_eagerly() { train(); }
   /// Returns the loss of the latest training step, of all ranks.
   [[nodiscard]] Tensor<float, R> const& loss() const { return loss_.value(); }
   [[nodiscard]] bool is_captured() const noexcept { return captured_.has_value(); }
@@ -111,8 +127,13 @@ class StepTraining {
   [[nodiscard]] std::optional<LossScale<R>> const& loss_scale() const noexcept {
     return loss_scale_;
   }
+  /// Returns what finds the first overflow, if the setting asks for it.
+  [[nodiscard]] std::optional<NonFiniteLocator<R>> const& locator() const noexcept {
+    return locator_;
+  }
   [[nodiscard]] Model const& model() const noexcept { return built_.first; }
   [[nodiscard]] Optimizer<R> const& optimizer() const noexcept { return optimizer_; }
+  [[nodiscard]] Optimizer<R>& optimizer() noexcept { return optimizer_; }
   [[nodiscard]] Inputs const& inputs() const noexcept { return built_.second; }
   [[nodiscard]] Ranks<R> const& ranks() const noexcept { return ranks_; }
 
@@ -127,19 +148,10 @@ class StepTraining {
             .log = nullptr};
   }
   void train() {
-    std::optional<Tensor<float, R>> unscaled;
-    loss_ = ranks_.backward(tape_, [&](int part) {
+    loss_ = ranks_.backward(tape_, loss_scale_, [&](int part) {
       auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
-      auto loss = model().loss(tape_, pool, inputs_of_part(inputs(), part));
-      if (loss_scale_) {
-        unscaled = loss;
-        return loss_scale_->scaled(tape_, loss);
-      }
-      return loss;
+      return model().loss(tape_, pool, inputs_of_part(inputs(), part));
     });
-    if (unscaled) {
-      loss_ = unscaled;
-    }
     optimizer_.step(tape_);
     tape_.clear();
     if (auto const* const lookups = lookups_in_parts<R>(model())) {
@@ -159,9 +171,11 @@ class StepTraining {
       second_pool_;  ///< of the second half of a batch, if there are halves
   std::optional<LossScale<R>> loss_scale_;
   Optimizer<R> optimizer_;
+  std::optional<NonFiniteLocator<R>> locator_;  ///< which outlives the captured step
   bool captures_;
   std::optional<Tensor<float, R>> loss_;
   std::optional<CapturedStep<R>> captured_;
+  std::optional<Tensor<float, R>> captured_loss_;  ///< that replays write
   std::uint64_t waits_in_graph_ = 0;
 };
 

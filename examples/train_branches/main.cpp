@@ -2,6 +2,7 @@
 #include "branch_options.hpp"
 #include "cli/report.hpp"
 #include "training/step_report.hpp"
+#include "training/step_timeline.hpp"
 
 #include <fmt/core.h>
 
@@ -47,7 +48,9 @@ BranchOptions parse_options(cli::Arguments const& arguments) {
   }
   training::open_dashboard(
       chosen,
-      {.program = "train_branches", .what = training::placement_text(chosen), .unit = "rows"});
+      {.program = "train_branches",
+       .what = training::placement_text(chosen) + training::timelines_text(chosen.capture, true),
+       .unit = "rows"});
   return chosen;
 }
 

@@ -55,11 +55,14 @@ template <class Training>
   if (has_transforms) {
     tensors.add(data.transforms);
   }
+  auto const except = ms::training::not_resumed(options);
   if (in_parts) {
-    ms::checkpoint::load_sharded(
-        options.resume, in_parts->tables(), tensors, {.allow_unexpected = !has_transforms});
+    ms::checkpoint::load_sharded(options.resume,
+                                 in_parts->tables(),
+                                 tensors,
+                                 {.except = except, .allow_unexpected = !has_transforms});
   } else {
-    ms::checkpoint::load(options.resume, tensors);
+    ms::checkpoint::load(options.resume, tensors, {.except = except});
   }
   return position;
 }

@@ -3,6 +3,7 @@
 
 #include "dlrm_shape.hpp"
 #include "training/lookups_in_parts.hpp"
+#include "training/ranks.hpp"
 
 #include <msstream/msstream.hpp>
 
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace train_dlrm {
@@ -48,6 +50,7 @@ class DlrmModel {
  public:
   using Values = ms::Tensor<T, R>;
   using Batch = DeviceBatch<R>;
+  using Inputs = ms::training::BatchesOfParts<Batch>;
 
   /// Makes the parameters. Tables in parts are those of table_specs(); without them, the parameters
   /// have the tables.
@@ -57,9 +60,11 @@ class DlrmModel {
       : shape_(shape),
         parameters_(device, {.seed = shape.seed}),
         in_parts_(std::move(in_parts)),
-        tables_(in_parts_ ? std::nullopt
-                          : std::optional<ms::ops::EmbeddingTables<R>>(
-                                std::in_place, device, make_tables(parameters_, shape))),
+        tables_(in_parts_ ? std::vector<ms::ops::EmbeddingTable<R>>()
+                          : make_tables(parameters_, shape)),
+        at_once_(in_parts_ || shape.tables == TableForm::branches
+                     ? std::nullopt
+                     : std::optional<ms::ops::EmbeddingTables<R>>(std::in_place, device, tables_)),
         bottom_(parameters_,
                 "bottom",
                 kNumbers,
@@ -79,14 +84,8 @@ class DlrmModel {
   [[nodiscard]] ms::Tensor<float, R> logits(ms::GradientTape<R>& tape,
                                             ms::StreamPool<R>& pool,
                                             Batch const& batch) const {
-    auto const bottom = [&] {
-      ms::StreamScope<R> const side(pool[pool.groups() - 1], {.include_grad = true});
-      ms::NameScope const named("bottom");
-      return bottom_(tape, ms::ops::cast<T>(tape, batch.numbers));
-    }();
-    auto const joined = cross_ ? cross(tape, pool, bottom, batch) : dot(tape, pool, bottom, batch);
-    ms::NameScope const named("top");
-    return ms::ops::cast<float>(tape, top_(tape, joined));
+    auto const bottom = bottom_of(tape, pool, batch);
+    return top_of(tape, cross_ ? cross(tape, pool, bottom, batch) : dot(tape, pool, bottom, batch));
   }
 
   /// Returns the mean binary cross-entropy of a batch, a scalar.
@@ -98,6 +97,49 @@ class DlrmModel {
     return ms::ops::mean_bce_with_logits(tape, of_batch, batch.labels);
   }
 
+  // The stages of a training in two stages: see TwoStage. The losses are those of loss().
+
+  /// A batch whose ids are rows of the tables.
+  struct Prepared {
+    Batch batch;
+  };
+  struct Features {
+    Values pooled;  ///< rows of all fields, [batch, fields * dimension]
+    Batch batch;
+  };
+  /// Hashes the ids, and with a lookup for each table groups those of its backward.
+  [[nodiscard]] Prepared prepare(ms::GradientTape<R>& tape, Inputs const& inputs) const {
+    auto batch = ms::training::inputs_of_part(inputs, 0);
+    ms::NameScope const named("prepare");
+    batch.fields.ids = rows_of(batch.fields.ids);
+    if (!at_once_) {
+      auto const rows = batch.numbers.shape()[0];
+      for (std::size_t field = 0; field < kFields; ++field) {
+        tape.unique_rows(ms::ops::Bags<R>(ids_of_field(batch.fields.ids, rows, field)),
+                         shape_.rows(field));
+      }
+    }
+    return {std::move(batch)};
+  }
+  [[nodiscard]] Features embed(ms::GradientTape<R>& tape,
+                               ms::StreamPool<R>& pool,
+                               Prepared const& prepared) const {
+    ms::NameScope const named("tables");
+    return {pool_rows_of(tape, pool, prepared.batch), prepared.batch};
+  }
+  [[nodiscard]] ms::Tensor<float, R> loss_of(ms::GradientTape<R>& tape,
+                                             ms::StreamPool<R>& pool,
+                                             Features const& features) const {
+    tape.without_gradient(features.batch.numbers);
+    auto const bottom = bottom_of(tape, pool, features.batch);
+    auto const joined = [&] {
+      ms::NameScope const named("interaction");
+      return cross_ ? (*cross_)(tape, ms::ops::concat(tape, std::vector{bottom, features.pooled}))
+                    : ms::ops::dot_interaction(tape, bottom, features.pooled);
+    }();
+    return ms::ops::mean_bce_with_logits(tape, top_of(tape, joined), features.batch.labels);
+  }
+
   [[nodiscard]] ms::Parameters<R> const& parameters() const noexcept { return parameters_; }
   /// Returns the lookups in tables that are in parts on all ranks; nothing if the parameters have
   /// the tables.
@@ -106,9 +148,35 @@ class DlrmModel {
   }
 
  private:
+  [[nodiscard]] Values bottom_of(ms::GradientTape<R>& tape,
+                                 ms::StreamPool<R>& pool,
+                                 Batch const& batch) const {
+    ms::StreamScope<R> const side(pool[pool.groups() - 1], {.include_grad = true});
+    ms::NameScope const named("bottom");
+    return bottom_(tape, ms::ops::cast<T>(tape, batch.numbers));
+  }
+  /// Returns the logits, [batch, 1], from the inputs of the top layers.
+  [[nodiscard]] ms::Tensor<float, R> top_of(ms::GradientTape<R>& tape, Values const& joined) const {
+    ms::NameScope const named("top");
+    return ms::ops::cast<float>(tape, top_(tape, joined));
+  }
   [[nodiscard]] ms::ops::TableBags<R> bags_of(FieldIds<R> const& fields, Batch const& batch) const {
-    return {
-        .ids = rows_of(fields.ids), .batch = batch.numbers.shape()[0], .offsets = fields.offsets};
+    return bags_of_rows({rows_of(fields.ids), fields.offsets}, batch);
+  }
+  [[nodiscard]] static ms::ops::TableBags<R> bags_of_rows(FieldIds<R> const& fields,
+                                                          Batch const& batch) {
+    return {.ids = fields.ids, .batch = batch.numbers.shape()[0], .offsets = fields.offsets};
+  }
+  /// Returns the ids of one field of a batch without offsets, [rows, hotness], of those of all.
+  [[nodiscard]] ms::Tensor<std::int64_t, R> ids_of_field(ms::Tensor<std::int64_t, R> const& ids,
+                                                         std::int64_t rows,
+                                                         std::size_t field) const {
+    std::int64_t first = 0;
+    for (std::size_t before = 0; before < field; ++before) {
+      first += rows * shape_.hotness(before);
+    }
+    auto const hotness = shape_.hotness(field);
+    return ids.rows(first, first + rows * hotness).reshaped({rows, hotness});
   }
   /// Returns the pooled rows of all fields, [batch, fields * dimension], of tables in parts.
   [[nodiscard]] Values pool_rows_in_parts(ms::GradientTape<R>& tape,
@@ -119,6 +187,46 @@ class DlrmModel {
         in_parts_->lookup(tape, pool, batch.fields, batch.next_fields, [&](auto const& fields) {
           return bags_of(fields, batch);
         }));
+  }
+  /// Returns the pooled rows of all fields, [batch, fields * dimension], looked up in a branch for
+  /// each field: on the stream group with the number of the field modulo the number of groups.
+  /// `are_rows`: whether the ids have been hashed.
+  [[nodiscard]] Values pool_rows_in_branches(ms::GradientTape<R>& tape,
+                                             ms::StreamPool<R>& pool,
+                                             Batch const& batch,
+                                             bool are_rows) const {
+    std::vector<ms::Tensor<float, R>> pooled;
+    for (std::size_t field = 0; field < kFields; ++field) {
+      ms::StreamScope<R> const branch(pool[static_cast<int>(field) % pool.groups()],
+                                      {.include_grad = true});
+      ms::NameScope const named("field" + std::to_string(field));
+      auto ids = ids_of_field(batch.fields.ids, batch.numbers.shape()[0], field);
+      if (shape_.hashes_ids && !are_rows) {
+        ids = ms::ops::hash_to_bucket(ids, shape_.rows(field), field);
+      }
+      pooled.push_back(std::visit(
+          [&](auto const& table) {
+            return ms::ops::embedding_lookup(tape, table, ms::ops::Bags<R>(ids));
+          },
+          tables_[field].weights));
+    }
+    return ms::ops::cast<T>(tape, ms::ops::concat(tape, pooled));
+  }
+  /// Returns the pooled rows of all fields, [batch, fields * dimension].
+  [[nodiscard]] Values pool_rows(ms::GradientTape<R>& tape,
+                                 ms::StreamPool<R>& pool,
+                                 Batch const& batch) const {
+    return at_once_    ? ms::ops::embedding_lookup<T>(tape, *at_once_, bags_of(batch.fields, batch))
+           : in_parts_ ? pool_rows_in_parts(tape, pool, batch)
+                       : pool_rows_in_branches(tape, pool, batch, false);
+  }
+  /// Like pool_rows(), of a batch whose ids are rows, and of tables that this rank has.
+  [[nodiscard]] Values pool_rows_of(ms::GradientTape<R>& tape,
+                                    ms::StreamPool<R>& pool,
+                                    Batch const& batch) const {
+    return at_once_
+               ? ms::ops::embedding_lookup<T>(tape, *at_once_, bags_of_rows(batch.fields, batch))
+               : pool_rows_in_branches(tape, pool, batch, true);
   }
   /// Returns the rows of the tables of all ids.
   [[nodiscard]] ms::Tensor<std::int64_t, R> rows_of(ms::Tensor<std::int64_t, R> const& ids) const {
@@ -168,10 +276,9 @@ class DlrmModel {
                              Batch const& batch) const {
     auto const joined = [&] {
       ms::NameScope const named("tables");
-      return in_parts_
-                 ? ms::ops::concat(tape, std::vector{bottom, pool_rows_in_parts(tape, pool, batch)})
-                 : ms::ops::embedding_lookup_beside(
-                       tape, bottom, *tables_, bags_of(batch.fields, batch));
+      return at_once_ ? ms::ops::embedding_lookup_beside(
+                            tape, bottom, *at_once_, bags_of(batch.fields, batch))
+                      : ms::ops::concat(tape, std::vector{bottom, pool_rows(tape, pool, batch)});
     }();
     ms::NameScope const named("interaction");
     return (*cross_)(tape, joined);
@@ -182,8 +289,7 @@ class DlrmModel {
                            Batch const& batch) const {
     auto const pooled = [&] {
       ms::NameScope const named("tables");
-      return in_parts_ ? pool_rows_in_parts(tape, pool, batch)
-                       : ms::ops::embedding_lookup<T>(tape, *tables_, bags_of(batch.fields, batch));
+      return pool_rows(tape, pool, batch);
     }();
     ms::NameScope const named("interaction");
     return ms::ops::dot_interaction(tape, bottom, pooled);
@@ -192,7 +298,8 @@ class DlrmModel {
   DlrmShape shape_;
   ms::Parameters<R> parameters_;
   std::optional<ms::training::LookupsInParts<R>> in_parts_;
-  std::optional<ms::ops::EmbeddingTables<R>> tables_;  ///< unless they are in parts
+  std::vector<ms::ops::EmbeddingTable<R>> tables_;      ///< none if they are in parts
+  std::optional<ms::ops::EmbeddingTables<R>> at_once_;  ///< the tables, if they are fused
   ms::DenseStack<R> bottom_;
   ms::DenseStack<R> top_;
   std::optional<ms::CrossNetwork<R>> cross_;

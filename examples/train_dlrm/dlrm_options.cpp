@@ -4,6 +4,8 @@
 #include "cli/precision_option.hpp"
 #include "datasets/generated.hpp"
 #include "datasets/readers.hpp"
+#include "training/step_report.hpp"
+#include "training/step_timeline.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -28,6 +30,27 @@ constexpr char const* kDescription =
     "The last rows of an epoch that fill no batch are left out; which they are differs from epoch\n"
     "to epoch.";
 
+/// Throws UsageError for options that steps in two stages do not have.
+void check_two_stage(DlrmOptions const& options) {
+  if (!options.two_stage()) {
+    return;
+  }
+  for (auto const& [is_chosen, option] :
+       {std::pair(options.parts() > 1,
+                  "batches in several parts, by --ranks, --parallel or "
+                  "--reproducible"),
+        std::pair(options.has_tables_in_parts(), "--parallel sharded"),
+        std::pair(options.find_overflow, "--find-overflow"),
+        std::pair(options.chooses_groups(), "--assignment auto, which traces steps in turn"),
+        std::pair(options.records_step(), "--waits and --step-trace, which trace steps in turn"),
+        std::pair(options.capture && !options.trace.empty(),
+                  "--trace and --capture together; leave out --capture to see the operations")}) {
+    if (is_chosen) {
+      throw UsageError(fmt::format("--two-stage does not go with {}", option));
+    }
+  }
+}
+
 void check(DlrmOptions& options) {
   std::vector<cli::InputOption> inputs{{"--data", options.data},
                                        {"--resume", options.resume, "--save"}};
@@ -40,10 +63,19 @@ void check(DlrmOptions& options) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
   auto const& shape = options.shape;
-  training::check_precision(shape.precision, options);
+  options.staleness = options.two_stage();
+  options.scaling = training::loss_scale_of(options, shape.precision);
   if (shape.half_tables && shape.precision == ms::Precision::fp32) {
     throw UsageError("--half-tables goes with --precision bf16 or fp16");
   }
+  if (shape.tables == TableForm::branches &&
+      (shape.is_multi_hot || options.has_tables_in_parts())) {
+    throw UsageError(fmt::format("--tables branches does not go with {}",
+                                 shape.is_multi_hot
+                                     ? "--multi-hot, whose lists of all fields are one tensor"
+                                     : "--parallel sharded, which looks up all tables at once"));
+  }
+  check_two_stage(options);
   if (shape.is_multi_hot && options.data.empty()) {
     throw UsageError("--multi-hot describes a file: give --data; generated data is multi-hot");
   }
@@ -57,14 +89,20 @@ void check(DlrmOptions& options) {
   }
 }
 
-void add_model_options(cli::Options& options, DlrmShape& shape) {
+void add_model_options(cli::Options& options, DlrmOptions& chosen) {
+  auto& shape = chosen.shape;
   options.group("Model");
   options.add_choice("--interaction",
                      shape.interaction,
                      {{"cross", Interaction::cross}, {"dot", Interaction::dot}},
                      "the cross network of DCN-v2, or dot products");
+  options.add_choice("--tables",
+                     shape.tables,
+                     {{"branches", TableForm::branches}, {"fused", TableForm::fused}},
+                     "a lookup for each table, on the stream groups in turn, or one for all");
   cli::add_precision_option(
       options, shape.precision, "of the products and between the layers; fp16 scales the loss");
+  training::add_options(options, static_cast<training::Float16Options&>(chosen));
   options.add_flag(
       "--half-tables", shape.half_tables, "rows of tables in the half precision of --precision");
   options.add<std::int64_t>(
@@ -82,6 +120,13 @@ void add_model_options(cli::Options& options, DlrmShape& shape) {
 }
 
 }  // namespace
+
+std::optional<ms::Staleness> DlrmOptions::two_stage() const noexcept {
+  return stages == Stages::none
+             ? std::nullopt
+             : std::optional(stages == Stages::exact ? ms::Staleness::exact
+                                                     : ms::Staleness::one_step_stale);
+}
 
 DlrmOptions DlrmOptions::of_rank(int rank) const {
   auto options = *this;
@@ -108,6 +153,8 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
         "fields of lists, of which the first 20 ids are used"},
        {"train_dlrm --precision bf16 --steps 20 --waits --step-trace step.svg",
         "how many waits a step needs, and a picture of it"},
+       {"train_dlrm --tables branches --stream-groups 7 --two-stage exact --capture",
+        "a lookup for each table on 7 groups, ids of the next batch hashed beside a step"},
        {"train_dlrm --steps 10 --save m.safetensors", "stop early and keep the model"},
        {"train_dlrm --resume m.safetensors --steps 20", "go on from there, with the same bits"},
        {"train_dlrm --ranks 2", "2 ranks, each with half of the rows of each batch"},
@@ -132,18 +179,21 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
       "--epochs", chosen.epochs, "passes over the training rows", {1, 100'000});
   options.add<int>(
       "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
-  add_model_options(options, chosen.shape);
+  add_model_options(options, chosen);
   training::add_options(
       options, static_cast<training::RankOptions&>(chosen), training::TablesInParts::yes);
+  options.group("Stages");
+  options.add_choice("--two-stage",
+                     chosen.stages,
+                     {{"none", Stages::none}, {"exact", Stages::exact}, {"stale", Stages::stale}},
+                     "a stage of the next batch beside this step. exact: hashing and grouping of "
+                     "ids, with the same losses; stale: also the lookups, of rows one step older");
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.add("--save", chosen.save, "model and optimizer at the end, as safetensors", "a path");
   options.add("--resume", chosen.resume, "go on from a saved model", "a path");
   options.parse(arguments, std::cerr);
   check(chosen);
   chosen.shape.seed = chosen.seed;
-  if (chosen.shape.precision == ms::Precision::fp16) {
-    chosen.loss_scale.emplace();
-  }
   if (!chosen.data.empty()) {
     chosen.shape.hashes_ids = !chosen.shape.is_multi_hot;  // lists have been hashed by a transform
     if (!chosen.shape.is_multi_hot) {
@@ -153,7 +203,8 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
   training::open_dashboard(
       chosen,
       {.program = "train_dlrm",
-       .what = training::placement_text(chosen) + training::data_text(chosen.data),
+       .what = training::placement_text(chosen) + training::data_text(chosen.data) +
+               training::timelines_text(chosen.capture, chosen.ranks == 1 && !chosen.two_stage()),
        .unit = "rows",
        .ranks = chosen.ranks},
       chosen.process.rank());
@@ -169,9 +220,12 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
       {"batch", options.batch},
       {"epochs", options.epochs},
       {"reader_threads", options.reader_threads},
+      {"tables", shape.tables == TableForm::branches ? "branches" : "fused"},
       {"interaction", shape.interaction == Interaction::cross ? "cross" : "dot"},
       {"precision", cli::name_of(shape.precision)},
       {"half_tables", shape.half_tables},
+      {"loss_scale", options.loss_scale},
+      {"find_overflow", options.find_overflow},
       {"multi_hot", shape.is_multi_hot},
       {"max_rows", shape.max_rows},
       {"max_hotness", shape.max_hotness},
@@ -180,6 +234,10 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
       {"top", shape.top},
       {"cross_layers", shape.cross_layers},
       {"cross_rank", shape.cross_rank},
+      {"two_stage",
+       options.stages == Stages::none    ? "none"
+       : options.stages == Stages::exact ? "exact"
+                                         : "stale"},
       {"save", options.save},
       {"resume", options.resume}};
   described.update(training::describe(static_cast<training::StepOptions const&>(options)));

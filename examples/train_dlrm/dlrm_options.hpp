@@ -8,6 +8,7 @@
 #include "training/training_data.hpp"
 
 #include <msstream/comm/world.hpp>
+#include <msstream/step/two_stage.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -16,6 +17,10 @@
 #include <string>
 
 namespace train_dlrm {
+
+/// Whether a step is in two stages, the first of which runs beside the training on the batch
+/// before: the hashes and the grouping of ids, and with `stale` the lookups.
+enum class Stages : std::uint8_t { none, exact, stale };
 
 /// The command-line options of the program train_dlrm, with their defaults.
 struct DlrmOptions : ms::training::StepOptions, ms::training::RankOptions {
@@ -32,9 +37,12 @@ struct DlrmOptions : ms::training::StepOptions, ms::training::RankOptions {
   DlrmShape shape{.max_rows = 100'000};
   std::int64_t batch = 2'048;
   std::int64_t epochs = 1;
+  Stages stages = Stages::none;
   std::string save;
   std::string resume;
 
+  /// Returns which updates the lookups of a step in two stages see, if steps are in two stages.
+  [[nodiscard]] std::optional<ms::Staleness> two_stage() const noexcept;
   /// Returns whether the tables are in parts on all ranks. Otherwise every rank has them.
   [[nodiscard]] bool has_tables_in_parts() const noexcept {
     return parallel == ms::training::Parallel::sharded;

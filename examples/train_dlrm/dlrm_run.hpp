@@ -8,6 +8,7 @@
 #include "dlrm_tables.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
+#include "training/staged_training.hpp"
 #include "training/step_run.hpp"
 #include "training/table_parts.hpp"
 
@@ -139,7 +140,7 @@ class DlrmTraining {
     ms::comm::World world;
     std::optional<ms::training::TableParts> const& parts;
 
-    std::pair<Model, Inputs> operator()(ms::Device<R> const& device) const {
+    [[nodiscard]] Inputs inputs(ms::Device<R> const& device) const {
       Inputs inputs;
       auto const rows = options.batch / options.parts();
       for (int part = 0; part < options.parts() / options.ranks; ++part) {
@@ -151,9 +152,12 @@ class DlrmTraining {
           batch.next_fields = room_for_ids(device, rows);
         }
       }
+      return inputs;
+    }
+    std::pair<Model, Inputs> operator()(ms::Device<R> const& device) const {
       auto in_parts =
           ms::training::make_lookups<R>(device, parts, world, options, options.batch, options.seed);
-      return {Model(device, options.shape, std::move(in_parts)), std::move(inputs)};
+      return {Model(device, options.shape, std::move(in_parts)), inputs(device)};
     }
     [[nodiscard]] FieldIds<R> room_for_ids(ms::Device<R> const& device, std::int64_t rows) const {
       FieldIds<R> fields{ms::zeros<std::int64_t>(device, {rows * ids_per_row})};
@@ -286,8 +290,8 @@ class DlrmTraining {
   DlrmOptions const& options_;
   ms::training::TrainingData& data_;
   ms::training::EpochPlan plan_;
-  ms::training::StepRun<R, Build> run_;
-  typename ms::training::StepRun<R, Build>::Training& training_;
+  ms::training::StepRun<R, Build, ms::training::StagedTraining<R, Build>> run_;
+  ms::training::StagedTraining<R, Build>& training_;
   ms::training::Ranks<R> const& ranks_;
   // Lookups look ahead with one part a rank.
   std::optional<DeviceBatch<R>> after_;  ///< the batch after the next, if it has been read

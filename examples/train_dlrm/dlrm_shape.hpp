@@ -32,6 +32,10 @@ enum class Interaction : std::uint8_t {
   dot,    ///< the dot products of DLRM
 };
 
+/// How the model looks up rows: for all fields at once, or for each field as a branch on a stream
+/// group.
+enum class TableForm : std::uint8_t { fused, branches };
+
 /// The sizes of a DLRM, those of MLPerf by default.
 struct DlrmShape {
   std::int64_t max_rows = 1'000'000;  ///< rows of a table at most
@@ -39,6 +43,7 @@ struct DlrmShape {
   std::int64_t dimension = 128;       ///< columns of a table, and outputs of the bottom layers
   std::vector<std::int64_t> bottom{512, 256};  ///< without the last, `dimension`
   std::vector<std::int64_t> top{1024, 1024, 512, 256, 1};
+  TableForm tables = TableForm::fused;
   Interaction interaction = Interaction::cross;
   std::int64_t cross_layers = 3;
   std::int64_t cross_rank = 512;

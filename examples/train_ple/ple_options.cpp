@@ -4,6 +4,8 @@
 #include "cli/precision_option.hpp"
 #include "datasets/generated.hpp"
 #include "datasets/readers.hpp"
+#include "training/step_report.hpp"
+#include "training/step_timeline.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -36,7 +38,7 @@ void check(PleOptions& options) {
   training::check(options, inputs, outputs);
   training::check_ranks(options, options.batch);
   training::check_with_ranks(options, options);
-  training::check_precision(options.shape.precision, options);
+  options.scaling = training::loss_scale_of(options, options.shape.precision);
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
@@ -60,6 +62,7 @@ void add_model_options(cli::Options& options, PleOptions& chosen) {
   cli::add_precision_option(options,
                             chosen.shape.precision,
                             "of the products of experts, gates and towers; fp16 scales the loss");
+  training::add_options(options, static_cast<training::Float16Options&>(chosen));
   options.add<std::int64_t>(
       "--buckets", chosen.buckets, "rows of each table; 0 chooses by the data", {0, 1'000'000'000});
   options.add<std::int64_t>(
@@ -125,13 +128,11 @@ PleOptions parse_options(cli::Arguments const& arguments) {
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.parse(arguments, std::cerr);
   check(chosen);
-  if (chosen.shape.precision == ms::Precision::fp16) {
-    chosen.loss_scale.emplace();
-  }
   training::open_dashboard(
       chosen,
       {.program = "train_ple",
-       .what = training::placement_text(chosen) + training::data_text(chosen.data),
+       .what = training::placement_text(chosen) + training::data_text(chosen.data) +
+               training::timelines_text(chosen.capture, chosen.ranks == 1),
        .unit = "rows",
        .ranks = chosen.ranks},
       chosen.process.rank());
@@ -150,6 +151,8 @@ nlohmann::ordered_json describe(PleOptions const& options) {
       {"reader_threads", options.reader_threads},
       {"form", options.form == PleForm::grouped ? "grouped" : "branches"},
       {"precision", cli::name_of(options.shape.precision)},
+      {"loss_scale", options.loss_scale},
+      {"find_overflow", options.find_overflow},
       {"buckets", options.buckets},
       {"embedding_dim", options.shape.embedding_dim},
       {"levels", options.shape.levels},

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rerank_options.hpp"
 
+#include "training/step_report.hpp"
+#include "training/step_timeline.hpp"
+
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -163,7 +166,8 @@ RerankOptions parse_options(cli::Arguments const& arguments) {
   training::open_dashboard(
       chosen,
       {.program = "train_rerank",
-       .what = training::placement_text(chosen) + training::data_text(chosen.data),
+       .what = training::placement_text(chosen) + training::data_text(chosen.data) +
+               training::timelines_text(chosen.capture, chosen.ranks == 1),
        .unit = "lists",
        .ranks = chosen.ranks},
       chosen.process.rank());

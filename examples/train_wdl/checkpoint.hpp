@@ -70,9 +70,11 @@ ms::data::LoaderPosition load_checkpoint(TrainOptions const& options,
         options.resume,
         model.in_parts()->tables(),
         has_transforms ? saved_tensors(data, model, optimizer) : trained_tensors(model, optimizer),
-        {.allow_unexpected = !has_transforms});
+        {.except = ms::training::not_resumed(options), .allow_unexpected = !has_transforms});
   } else {
-    ms::checkpoint::load(options.resume, saved_tensors(data, model, optimizer));
+    ms::checkpoint::load(options.resume,
+                         saved_tensors(data, model, optimizer),
+                         {.except = ms::training::not_resumed(options)});
   }
   return position;
 }

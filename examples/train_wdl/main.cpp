@@ -57,6 +57,12 @@ void run(ms::cli::Arguments const& arguments) {
   if (!options.report.empty()) {
     ms::cli::attempt_output("--report", [&] { ms::cli::write_report(options.report, report); });
   }
+  if (report.contains("first_overflow") && !options.quiet) {
+    ms::cli::print(ms::training::overflow_line(report["first_overflow"]));
+  }
+  if (report.contains("traced_step") && !options.quiet) {
+    ms::cli::print(ms::training::traced_step_line(report["traced_step"]));
+  }
   if (options.check) {
     if (!options.quiet) {
       ms::cli::print(summary_line(report) + "\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer.hpp"
+#include "trace_run.hpp"
 #include "training_run.hpp"
 
 namespace train_wdl {
@@ -8,7 +8,7 @@ nlohmann::ordered_json train_on_cuda(TrainOptions const& options,
                                      TrainingData& data,
                                      ms::comm::World const& world,
                                      std::optional<ms::training::TableParts> const& parts) {
-  return Trainer<ms::Cuda>(options, data, world, parts).run();
+  return trace_and_train<ms::Cuda>(options, data, world, parts);
 }
 
 }  // namespace train_wdl

@@ -4,6 +4,7 @@
 #include "cli/outputs.hpp"
 #include "cli/overlap_option.hpp"
 #include "cli/precision_option.hpp"
+#include "training/step_timeline.hpp"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -32,6 +33,7 @@ constexpr char const* kDescription =
 void read_library_variables(TrainOptions& chosen) {
   cli::read_library_variables(chosen);
   try {
+    chosen.tf32 = cli::default_tf32();
     // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here sets variables
     if (char const* const mode = std::getenv("MSSTREAM_CHECK_MODE"); mode != nullptr && *mode) {
       chosen.check_mode = msstream::CheckerOptions{}.mode;
@@ -44,8 +46,14 @@ void read_library_variables(TrainOptions& chosen) {
 void check(TrainOptions& options) {
   cli::check(static_cast<cli::StreamOptions const&>(options));
   training::check_ranks(options, options.batch);
-  training::check_precision(options.precision, options);
+  (void)training::loss_scale_of(options, options.precision);
   training::refuse_with_ranks(options, {{options.check, "--check: checks one rank"}});
+  training::check_step_trace(options);
+  training::check_with_ranks(static_cast<training::StepTraceOptions const&>(options), options);
+  if (options.check && options.records_step()) {
+    throw UsageError(
+        "--waits and --step-trace do not go with --check, which watches the training alone");
+  }
   if (options.tables == TableForm::fused && options.has_tables_in_parts()) {
     throw UsageError(
         "--tables fused does not go with --parallel sharded, which looks up all tables at once");
@@ -69,6 +77,7 @@ void check(TrainOptions& options) {
   std::vector<cli::OutputOption> outputs{
       {"--save", options.save, msstream::OutputFile::Kind::regular},
       {"--report", options.report},
+      {"--step-trace", options.step_trace},
       {"--trace", options.trace},
       {cli::kOverlap, options.overlap},
       {"--check-report", options.check_report}};
@@ -78,11 +87,24 @@ void check(TrainOptions& options) {
 
 }  // namespace
 
+training::StepSetting TrainOptions::setting() const {
+  return {.groups = stream_groups,
+          .merge_streams = merge_streams,
+          .launch_threads = launch_threads,
+          .launch_thread_count = launch_thread_count,
+          .captured = capture,
+          .precision = tf32 ? ms::MatmulPrecision::tf32 : ms::MatmulPrecision::float32,
+          .reduce_waits = !no_reduce_waits,
+          .tables_together = !each_table,
+          .loss_scale = training::loss_scale_of(*this, precision)};
+}
+
 TrainOptions TrainOptions::of_rank(int rank) const {
   auto options = *this;
   if (rank != 0) {
     options.quiet = true;
     options.dashboard = nullptr;
+    options.is_traced_by_others = traces_step();
     for (auto* const path : {&options.report, &options.trace, &options.overlap}) {
       path->clear();
     }
@@ -113,6 +135,8 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
         "each rank has a part of the tables, as plan.json says; written if there is none"},
        {"train_wdl --steps 100 --check --check-report found.json",
         "is all work in order? status 1 if not"},
+       {"train_wdl --steps 20 --waits --step-trace step.svg",
+        "how many waits a step needs, and a picture of it"},
        {"train_wdl --steps 20 --overlap report.html", "why did the 4 groups not overlap more?"}});
   options.group("Data");
   options.add("--data",
@@ -146,6 +170,8 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
       "--buckets", chosen.buckets, "rows of each table; 0 chooses by the data", {0, 1'000'000'000});
   cli::add_precision_option(
       options, chosen.precision, "of the hidden layers' products; fp16 scales the loss");
+  training::add_options(options, static_cast<training::Float16Options&>(chosen));
+  cli::add_tf32_option(options, chosen.tf32);
 
   options.group("Training");
   options.add<std::int64_t>(
@@ -174,6 +200,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
   options.add("--save", chosen.save, "model and optimizer at the end, as safetensors", "a path");
   options.add("--resume", chosen.resume, "go on from a saved model", "a path");
   options.add("--report", chosen.report, "losses, epochs, waits and memory as JSON", "a path");
+  training::add_options(options, static_cast<training::StepTraceOptions&>(chosen));
   options.add("--trace", chosen.trace, "one training step as trace JSON for Perfetto", "a path");
   cli::add_overlap_option(options, chosen.overlap, "three steps");
   training::add_options(options, static_cast<training::DashboardOption&>(chosen));
@@ -181,15 +208,17 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
   cli::know_library_variables(options);
   options.parse(arguments, std::cerr);
   check(chosen);
-  training::open_dashboard(chosen,
-                           {.program = "train_wdl",
-                            .what = fmt::format("{} stream groups; {} runtime{}",
-                                                chosen.stream_groups,
-                                                name_of(chosen.runtime),
-                                                training::data_text(chosen.data)),
-                            .unit = "rows",
-                            .ranks = chosen.ranks},
-                           chosen.process.rank());
+  training::open_dashboard(
+      chosen,
+      {.program = "train_wdl",
+       .what = fmt::format("{} stream groups; {} runtime{}{}",
+                           chosen.stream_groups,
+                           name_of(chosen.runtime),
+                           training::data_text(chosen.data),
+                           training::timelines_text(chosen.capture, chosen.ranks == 1)),
+       .unit = "rows",
+       .ranks = chosen.ranks},
+      chosen.process.rank());
   return chosen.of_rank(chosen.process.rank());
 }
 
@@ -204,6 +233,9 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
                     {"layers", options.layers},
                     {"buckets", options.buckets},
                     {"precision", cli::name_of(options.precision)},
+                    {"loss_scale", options.loss_scale},
+                    {"find_overflow", options.find_overflow},
+                    {"tf32", options.tf32},
                     {"batch", options.batch},
                     {"epochs", options.epochs},
                     {"steps", options.steps},

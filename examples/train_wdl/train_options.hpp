@@ -5,7 +5,10 @@
 #include "cli/stream_options.hpp"
 #include "datasets/readers.hpp"
 #include "training/dashboard_option.hpp"
+#include "training/float16_options.hpp"
 #include "training/rank_options.hpp"
+#include "training/step_setting.hpp"
+#include "training/step_trace_options.hpp"
 #include "training/update_options.hpp"
 
 #include <msstream/ops/precision.hpp>
@@ -30,7 +33,9 @@ enum class TableForm : std::uint8_t { branches, fused };
 struct TrainOptions : ms::cli::StreamOptions,
                       ms::training::UpdateOptions,
                       ms::training::RankOptions,
-                      ms::training::DashboardOption {
+                      ms::training::DashboardOption,
+                      ms::training::StepTraceOptions,
+                      ms::training::Float16Options {
   std::string data;
   msstream::datasets::DataFormat format = msstream::datasets::DataFormat::automatic;
   std::int64_t rows = 400'000;
@@ -41,6 +46,7 @@ struct TrainOptions : ms::cli::StreamOptions,
   std::vector<std::int64_t> layers = {256, 128};
   std::int64_t buckets = 0;
   ms::Precision precision = ms::Precision::fp32;  ///< of the hidden layers
+  bool tf32 = false;
 
   std::int64_t batch = 512;
   std::int64_t epochs = 1;
@@ -57,6 +63,7 @@ struct TrainOptions : ms::cli::StreamOptions,
   std::string resume;
   std::string report;
   std::string trace;
+  bool is_traced_by_others = false;  ///< whether another rank writes --trace
   std::string overlap;
   bool quiet = false;
 
@@ -64,6 +71,11 @@ struct TrainOptions : ms::cli::StreamOptions,
   [[nodiscard]] bool has_tables_in_parts() const noexcept {
     return parallel == ms::training::Parallel::sharded;
   }
+  /// Returns whether a step is recorded for --trace, of this rank or of another one. All ranks
+  /// issue it eagerly.
+  [[nodiscard]] bool traces_step() const { return is_traced_by_others || !trace.empty(); }
+  /// Returns how the steps are issued.
+  [[nodiscard]] ms::training::StepSetting setting() const;
   /// Returns the options of one of the ranks, of which those but rank 0 print and write nothing.
   /// All ranks take part in saving tables in parts, and keep --save.
   [[nodiscard]] TrainOptions of_rank(int rank) const;

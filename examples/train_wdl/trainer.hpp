@@ -8,9 +8,11 @@
 #include "train_options.hpp"
 #include "training/click_batch.hpp"
 #include "training/dashboard_feed.hpp"
+#include "training/diverged.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
 #include "training/same_run.hpp"
+#include "training/step_timeline.hpp"
 #include "training/table_parts.hpp"
 #include "wide_deep.hpp"
 
@@ -21,6 +23,7 @@
 #include <msstream/report/text.hpp>
 #include <msstream/step/captured_step.hpp>
 #include <msstream/step/loss_scale.hpp>
+#include <msstream/step/non_finite_locator.hpp>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -50,8 +53,10 @@ class Trainer {
           typename R::Options const& runtime = {})
       : options_(options),
         data_(data),
-        device_(ms::training::device_of<R>(
-            world, {.runtime = runtime, .reduce_waits = !options.no_reduce_waits})),
+        device_(ms::training::device_of<R>(world,
+                                           {.runtime = runtime,
+                                            .reduce_waits = !options.no_reduce_waits,
+                                            .matmul_precision = options.setting().precision})),
         pool_(device_, pool_options(options)),
         trunk_(pool_[0]),
         tape_(device_),
@@ -62,8 +67,9 @@ class Trainer {
         ranks_(device_,
                model_.parameters(),
                {world, options.parallel, options.reproducible, parts.has_value()}),
-        loss_scale_(options.precision == ms::Precision::fp16
-                        ? std::optional<ms::LossScale<R>>(device_)
+        loss_scale_(options.setting().loss_scale
+                        ? std::optional<ms::LossScale<R>>(
+                              std::in_place, device_, *options.setting().loss_scale)
                         : std::nullopt),
         optimizer_(device_,
                    {.kind = options.optimizer, .learning_rate = options.learning_rate},
@@ -72,6 +78,9 @@ class Trainer {
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
     if (ranks_.has_halves()) {
       second_pool_.emplace(device_, pool_options(options));
+    }
+    if (options.find_overflow) {
+      locator_.emplace(tape_, model_.parameters());
     }
     optimizer_.add(model_.parameters());
     if (model_.in_parts()) {
@@ -121,6 +130,10 @@ class Trainer {
     if (loss_scale_) {
       report["loss_scale"] = loss_scale_->value();
       report["skipped_steps"] = optimizer_.status().skipped;
+    }
+    if (locator_) {
+      report["first_overflow"] = ms::training::first_overflow_of_ranks(
+          ranks_.texts_of_all(ms::training::first_overflow(*locator_).dump()));
     }
     return report;
   }
@@ -263,9 +276,10 @@ class Trainer {
   }
 
   void train_step(OwnRows const& own) {
-    bool const traced = !options_.trace.empty() && step_ == traced_step_;
+    bool const traced = options_.traces_step() && step_ == traced_step_;
+    bool const written = traced && !options_.trace.empty();
     bool const shown = !traced && !is_reporting_ && feed_.wants_timeline();
-    if (traced || shown) {
+    if (written || shown) {
       pool_.synchronize();
       if (second_pool_) {
         second_pool_->synchronize();
@@ -274,11 +288,17 @@ class Trainer {
       device_.start_spans();
     }
     ms::PinnedArray<float, R> staged(device_, 1);
-    ms::copy(staged, options_.capture ? replay(own) : train(own));
+    // The timeline of a replay would be one operation. Another rank does not know of `shown`.
+    bool const is_eager = !options_.capture || traced || (shown && ranks_.world().size() == 1);
+    ms::copy(staged, is_eager ? train(own) : replay(own));
     pending_losses_.push_back(std::move(staged));
     pending_rows_.push_back(own.all_rows);
-    if (traced) {
-      ms::cli::write_output("--trace", options_.trace, device_.stop_spans().trace_json());
+    if (written) {
+      ms::cli::write_output("--trace",
+                            options_.trace,
+                            ms::training::eager_step_json(device_.stop_spans(),
+                                                          ms::training::Replays(options_.capture),
+                                                          ranks_.rank_of_several()));
     } else if (shown) {
       feed_.note_timeline(step_ + 1, device_.stop_spans(), kStepsAhead);
     }
@@ -286,23 +306,16 @@ class Trainer {
 
   /// Issues a step, and returns the loss of the whole batch.
   ms::Tensor<float, R> train(OwnRows const& own) {
-    std::optional<ms::Tensor<float, R>> unscaled;  // batches with a scale are in one part
-    auto const loss = ranks_.backward(tape_, own.rows, own.all_rows, [&](int part) {
+    auto loss = ranks_.backward(tape_, own.rows, own.all_rows, loss_scale_, [&](int part) {
       auto& pool = ranks_.has_halves() && part == 1 ? *second_pool_ : pool_;
-      auto own_loss =
-          model_.loss(tape_, pool, for_model(*own.parts[static_cast<std::size_t>(part)]));
-      if (loss_scale_) {
-        unscaled = own_loss;
-        return loss_scale_->scaled(tape_, own_loss);
-      }
-      return own_loss;
+      return model_.loss(tape_, pool, for_model(*own.parts[static_cast<std::size_t>(part)]));
     });
     optimizer_.step(tape_);
     tape_.clear();
     if (model_.in_parts()) {
       model_.in_parts()->end_step();
     }
-    return unscaled ? *unscaled : loss;
+    return loss;
   }
 
   /// Issues a step by a replay, which costs the host one launch, and returns its loss. The first
@@ -346,12 +359,8 @@ class Trainer {
       feed_.note_step(loss, pending_rows_.front(), device_);
       pending_rows_.pop_front();
       if (!std::isfinite(loss)) {
-        throw std::runtime_error(
-            fmt::format("training diverged: the loss of step {} is {}; try a smaller --lr than {}, "
-                        "and look for values in the data that are far too large",
-                        first_step_ + static_cast<std::int64_t>(losses_.size()),
-                        loss,
-                        options_.learning_rate));
+        throw ms::training::Diverged(
+            first_step_ + static_cast<std::int64_t>(losses_.size()), loss, options_.learning_rate);
       }
     }
   }
@@ -427,6 +436,7 @@ class Trainer {
   ms::training::Ranks<R> ranks_;
   std::optional<ms::StreamPool<R>> second_pool_;  ///< of the second half of a batch
   std::optional<ms::LossScale<R>> loss_scale_;    ///< of float16
+  std::optional<ms::NonFiniteLocator<R>> locator_;
   ms::Optimizer<R> optimizer_;
   ms::training::DashboardFeed<R> feed_;
   bool is_reporting_ = false;  ///< whether a report on overlap records the steps

@@ -28,9 +28,11 @@ struct StepState {
   double norm = 0.0;         ///< global norm before it was clipped; 0 if it is not computed
   std::int64_t skipped = 0;  ///< the number of steps that were skipped
 };
-/// The bytes of a StepState that checkpoints have, which are those in front of `skipped`.
+/// The bytes of a StepState that checkpoints have as the step, which are those in front of
+/// `skipped`. They have the number of skipped steps, the bytes behind them, as a tensor of its own.
 inline constexpr std::int64_t kSavedStepBytes = 40;
 static_assert(offsetof(StepState, skipped) == kSavedStepBytes);
+static_assert(sizeof(StepState) == kSavedStepBytes + sizeof(std::int64_t));
 
 /// The scale by which a loss was multiplied before its gradients were computed, in device memory,
 /// and how it changes: halved, say, by a step whose gradients overflow, and doubled by so many

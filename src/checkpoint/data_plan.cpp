@@ -49,7 +49,7 @@ order::Position issue_copies(char const* name,
 }
 
 DataPlan::DataPlan(checkpoint::Tensors const& tensors, std::uint64_t staging_bytes) {
-  for (auto const& [name, tensor] : tensors.any()) {
+  for (auto const& [name, tensor, is_optional] : tensors.any()) {
     TensorEntry entry{name, tensor.dtype(), {}, false};
     for (std::size_t i = 0; i < tensor.shape().rank(); ++i) {
       entry.shape.push_back(tensor.shape()[i]);

@@ -145,7 +145,7 @@ LoadPlan compare(SafetensorsFile const& file,
   std::vector<std::string> absent;  // the missing ones, by the names that they have in the file
   std::set<std::string> claimed;    // names of the file that belong to a tensor of the list
   std::size_t averages = 0;         // the tensors of the list whose average the file has
-  for (auto const& [name, tensor] : tensors.any()) {
+  for (auto const& [name, tensor, is_optional] : tensors.any()) {
     auto const name_in_file = options.rename ? options.rename(name) : name;
     claimed.insert(name_in_file);
     auto const average =
@@ -160,8 +160,10 @@ LoadPlan compare(SafetensorsFile const& file,
     }
     auto const found = is_average ? average : file.tensors().find(name_in_file);
     if (found == file.tensors().end()) {
-      loaded.missing.push_back(name);
-      absent.push_back(name_in_file);
+      if (!is_optional) {
+        loaded.missing.push_back(name);
+        absent.push_back(name_in_file);
+      }
       continue;
     }
     bool const is_transposed = matches_any(options.transposed, name);

@@ -85,7 +85,7 @@ std::vector<BlockOfRank> blocks_of_rank(AnyShardedTables const& tables,
   for (auto const& part : state.parts()) {
     auto const& table = state.tables()[part.block.table].name;
     blocks.push_back({block_of(state, part.block, table, part.weights, rank), part.weights});
-    for (auto const& [name, tensor] : others.any()) {
+    for (auto const& [name, tensor, is_optional] : others.any()) {
       require(name != table, "the tensor '{}' has the name of a table in parts", name);
       if (is_state_of(table, name)) {
         blocks.push_back({block_of(state, part.block, name, tensor, rank), tensor});

@@ -196,7 +196,7 @@ void add_others(std::vector<TableSpec> const& tables,
                 checkpoint::Tensors const& others,
                 std::vector<Gathered>& to,
                 std::source_location issued_at) {
-  for (auto const& [name, tensor] : others.any()) {
+  for (auto const& [name, tensor, is_optional] : others.any()) {
     if (belongs_to(tables, name)) {
       continue;
     }
@@ -369,7 +369,7 @@ checkpoint::Loaded load_sharded(std::filesystem::path const& path,
     for (auto const& [name, tensor] : file->tensors()) {
       of_tables.insert(name);
     }
-    for (auto const& [name, tensor] : others.any()) {
+    for (auto const& [name, tensor, is_optional] : others.any()) {
       of_tables.insert(name);
     }
     for (auto const& name : of_tables) {

@@ -37,7 +37,7 @@ void Tensors::add_state(detail::NamedState named) {
   states_.push_back(std::move(named));
 }
 
-void Tensors::add_any(std::string name, detail::AnyTensor const& tensor) {
+void Tensors::add_any(std::string name, detail::AnyTensor const& tensor, bool is_optional) {
   require(name != detail::kMetadataKey,
           "checkpoint: a tensor cannot be named {}",
           detail::kMetadataKey);
@@ -51,7 +51,7 @@ void Tensors::add_any(std::string name, detail::AnyTensor const& tensor) {
           "checkpoint: tensor '{}' is on another device than '{}'",
           name,
           tensors_.empty() ? std::string() : tensors_.front().name);
-  tensors_.push_back({std::move(name), tensor});
+  tensors_.push_back({std::move(name), tensor, is_optional});
 }
 
 }  // namespace msstream::checkpoint

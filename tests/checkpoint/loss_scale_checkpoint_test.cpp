@@ -41,6 +41,32 @@ TYPED_TEST(LossScaleCheckpointTest, a_resumed_run_continues_with_the_scale) {
   ASSERT_EQ(scale.value(), 65'536.0F);
   checkpoint::load(path, checkpoint::Tensors(parameters, optimizer));
   EXPECT_EQ(scale.value(), 256.0F);
+  EXPECT_EQ(optimizer.status().skipped, 1);
+  EXPECT_EQ(optimizer.status().steps, 0);
+}
+
+TYPED_TEST(LossScaleCheckpointTest, a_file_without_the_number_of_skipped_steps_is_loaded) {
+  TemporaryFolder const folder;
+  auto const path = folder / "run.safetensors";
+  auto const rule = ops::OptimizerRule{.kind = ops::OptimizerKind::sgd, .learning_rate = 0.1F};
+  Parameters parameters(this->device(), {.seed = 1});
+  auto const w = parameters.dense("w", {4}, init::ones());
+  LossScale const scale(this->device(), {.initial = 512.0F});
+  Optimizer optimizer(this->device(), rule, {.loss_scale = scale});
+  optimizer.add(parameters);
+  bool has_skipped = false;
+  checkpoint::save(path, checkpoint::Tensors(parameters, [&](auto const& visit) {
+                     optimizer.visit_state([&](std::string const& name, auto const& tensor) {
+                       has_skipped = has_skipped || name == "optimizer/skipped";
+                       if (name != "optimizer/skipped") {
+                         visit(name, tensor);
+                       }
+                     });
+                   }));
+  ASSERT_TRUE(has_skipped);
+  auto const loaded = checkpoint::load(path, checkpoint::Tensors(parameters, optimizer));
+  EXPECT_TRUE(loaded.missing.empty());
+  EXPECT_EQ(optimizer.status().skipped, 0);
 }
 
 }  // namespace

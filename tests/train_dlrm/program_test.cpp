@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training/step_program.hpp"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <string>
 #include <utility>
@@ -156,8 +158,104 @@ TEST_P(TrainDlrm, contradictory_options_are_refused) {
   expect_refused(small() + Words{"--holdout", "1"}, "--holdout 1");
   expect_refused(small() + Words{"--batch", "1000"}, "fill no batch");
   expect_refused(small() + Words{"--precision", "fp8"}, "one of fp32, bf16, fp16");
-  for (Words const& parts : {Words{"--ranks", "2"}, Words{"--parallel", "half_batches"}}) {
-    expect_refused(small() + Words{"--precision", "fp16"} + parts, "in one part, found 2");
+  for (char const* const scale : {"0", "-8", "nan", "1e40", "many", "8x"}) {
+    expect_refused(small() + Words{"--precision", "fp16", "--loss-scale", scale},
+                   fmt::format("--loss-scale {}: expected dynamic, or a number", scale));
+  }
+  expect_refused(small() + Words{"--loss-scale", "8"}, "--loss-scale goes with --precision fp16");
+  expect_refused(small() + Words{"--precision", "bf16", "--find-overflow"},
+                 "--find-overflow goes with --precision fp16");
+}
+
+TEST_P(TrainDlrm, float16_trains_on_ranks_and_in_parts_of_batches) {
+  if (!has_devices_for(2)) {
+    GTEST_SKIP() << "two ranks need two GPUs";
+  }
+  auto const model = small() + Words{"--precision", "fp16"};
+  auto const alone = report_of(model);
+  for (auto const& parts :
+       {Words{"--ranks", "2"},
+        Words{"--parallel", "half_batches"},
+        Words{"--ranks", "2", "--parallel", "half_batches"},
+        Words{"--reproducible", "any_rank_count"},
+        Words{"--ranks", "2", "--parallel", "sharded"},
+        Words{"--ranks", "2", "--parallel", "sharded", "--lookahead", "rows"}}) {
+    SCOPED_TRACE(::testing::PrintToString(parts));
+    auto const found = report_of(model + parts);
+    ASSERT_EQ(found["losses"].size(), 8U);
+    for (std::size_t i = 0; i < 8; ++i) {
+      EXPECT_NEAR(found["losses"][i].get<double>(), alone["losses"][i].get<double>(), 0.01) << i;
+    }
+    EXPECT_EQ(found["loss_scale"], 65'536);
+    EXPECT_EQ(found["skipped_steps"], 0);
+    EXPECT_EQ(report_of(model + parts)["losses"], found["losses"]);
+    EXPECT_EQ(report_of(model + parts + Words{"--capture"})["losses"], found["losses"]);
+  }
+  auto const any = model + Words{"--reproducible", "any_rank_count"};
+  EXPECT_EQ(report_of(any + Words{"--ranks", "2"})["losses"], report_of(any)["losses"]);
+}
+
+TEST_P(TrainDlrm, a_static_scale_stays_and_skips_what_overflows) {
+  auto const model = small() + Words{"--precision", "fp16", "--loss-scale"};
+  auto const good = report_of(model + Words{"1024"});
+  EXPECT_EQ(good["options"]["loss_scale"], "1024");
+  EXPECT_EQ(good["loss_scale"], 1024);
+  EXPECT_EQ(good["skipped_steps"], 0);
+  EXPECT_NE(good["losses"].front(), good["losses"].back());
+
+  auto const half = Words{"--steps", "3", "--save", path("half")};
+  auto const first = report_of(model + Words{"1e12"} + half);
+  EXPECT_EQ(first["skipped_steps"], 3);
+  EXPECT_EQ(first["loss_scale"], 1e12F);
+  auto const second = report_of(model + Words{"1e12", "--resume", path("half")});
+  EXPECT_EQ(second["skipped_steps"], 8) << "those before the resumption count";
+  auto const mended = report_of(model + Words{"1024", "--resume", path("half")});
+  EXPECT_EQ(mended["loss_scale"], 1024) << "the scale of the options, not of the file";
+  EXPECT_EQ(mended["skipped_steps"], 3);
+  if (has_devices_for(2)) {
+    EXPECT_EQ(report_of(model + Words{"1e12", "--ranks", "2"})["skipped_steps"], 8);
+  }
+}
+
+TEST_P(TrainDlrm, the_first_overflow_is_found_by_its_layer) {
+  auto const model = small() + Words{"--precision", "fp16", "--loss-scale"};
+  for (auto const& way : {Words{}, Words{"--capture", "--stream-groups", "4"}}) {
+    auto const unsearched = report_of(model + Words{"1e12"} + way);
+    auto const report = report_of(model + Words{"1e12", "--find-overflow"} + way);
+    EXPECT_EQ(report["losses"], unsearched["losses"]);
+    EXPECT_EQ(report["skipped_steps"], unsearched["skipped_steps"]);
+    auto const& found = report["first_overflow"];
+    EXPECT_THAT(found["layer"].get<std::string>(), ::testing::HasSubstr("top"));
+    EXPECT_EQ(found["phase"], "backward");
+    EXPECT_THAT(found["what"].get<std::string>(),
+                ::testing::HasSubstr("made a NaN or an infinity"));
+    EXPECT_FALSE(found.contains("rank"));
+    EXPECT_FALSE(unsearched.contains("first_overflow"));
+  }
+  auto const good = report_of(model + Words{"1024", "--find-overflow"});
+  ASSERT_TRUE(good.contains("first_overflow"));
+  EXPECT_TRUE(good["first_overflow"].is_null());
+  EXPECT_THAT(run(model + Words{"1e12", "--find-overflow", "--quiet=false"}).out,
+              ::testing::HasSubstr("first overflow: backward of "));
+  EXPECT_THAT(run(model + Words{"1024", "--find-overflow", "--quiet=false"}).out,
+              ::testing::HasSubstr("no overflow in any layer\n"));
+  if (has_devices_for(2)) {
+    auto const ranks = report_of(model + Words{"1e12", "--find-overflow", "--ranks", "2"});
+    EXPECT_EQ(ranks["first_overflow"]["rank"], 0);
+  }
+}
+
+TEST_P(TrainDlrm, tf32_products_have_the_same_bits_however_a_step_is_issued) {
+  auto const model = small() + Words{"--tf32"};
+  auto const expected = results_of(model + Words{"--stream-groups", "1"});
+  for (auto const& way : {Words{"--stream-groups", "4", "--launch-threads", "per_group"},
+                          Words{"--stream-groups", "7", "--capture"},
+                          Words{"--two-stage", "exact"},
+                          Words{"--stream-groups", "3", "--update-each-table"}}) {
+    EXPECT_EQ(results_of(model + way), expected) << ::testing::PrintToString(way);
+  }
+  if (runtime() == "host") {
+    EXPECT_EQ(expected, results_of(small())) << "the host has no tensor cores";
   }
 }
 

@@ -336,8 +336,6 @@ TEST_F(TrainDlrmTablesInParts, that_cannot_be_are_refused) {
       "--lookahead ids: goes with --parallel sharded, found --parallel half_batches");
   expect_usage_error({"--parallel", "sharded", "--reproducible", "any_rank_count"},
                      "--parallel sharded: does not go with --reproducible any_rank_count");
-  expect_usage_error({"--parallel", "sharded", "--precision", "fp16", "--ranks", "2"},
-                     "--precision fp16 is for batches in one part, found 2");
   auto const of_three =
       run_program(MSSTREAM_TRAIN_DLRM, in_parts(small(), 2) + Words{"--ranks", "3"});
   EXPECT_EQ(of_three.status, 1);

@@ -72,24 +72,22 @@ TEST_P(TrainPlePrecision, losses_of_half_precision_are_near_those_of_float32_and
   }
 }
 
-TEST_P(TrainPlePrecision, ranks_and_tables_in_parts_take_bfloat16) {
+TEST_P(TrainPlePrecision, ranks_and_tables_in_parts_take_half_precision) {
   if (!has_devices_for(2)) {
     GTEST_SKIP() << "two ranks need two GPUs";
   }
-  auto const half = small() + Words{"--form", "grouped", "--precision", "bf16"};
-  auto const alone = report_of(half)["losses"];
-  for (auto const& ways : {Words{"--ranks", "2"},
-                           Words{"--ranks", "2", "--parallel", "sharded"},
-                           Words{"--ranks", "2", "--parallel", "sharded", "--lookahead", "rows"}}) {
-    EXPECT_LT(difference(report_of(half + ways)["losses"], alone), kNear)
-        << ::testing::PrintToString(ways);
+  for (std::string const precision : {"bf16", "fp16"}) {
+    auto const half = small() + Words{"--form", "grouped", "--precision", precision};
+    auto const alone = report_of(half)["losses"];
+    for (auto const& ways :
+         {Words{"--ranks", "2"},
+          Words{"--parallel", "half_batches"},
+          Words{"--ranks", "2", "--parallel", "sharded"},
+          Words{"--ranks", "2", "--parallel", "sharded", "--lookahead", "rows"}}) {
+      EXPECT_LT(difference(report_of(half + ways)["losses"], alone), kNear)
+          << precision << ' ' << ::testing::PrintToString(ways);
+    }
   }
-}
-
-TEST_P(TrainPlePrecision, float16_is_refused_for_batches_in_parts) {
-  auto const ended = run(small() + Words{"--precision", "fp16", "--ranks", "2"});
-  EXPECT_EQ(ended.status, 2);
-  EXPECT_THAT(ended.err, ::testing::HasSubstr("--precision fp16 is for batches in one part"));
 }
 
 TEST_P(TrainPlePrecision, learn_the_census_as_well_as_in_float32) {

@@ -104,6 +104,9 @@ TEST_F(TrainWdlMistakes, options_that_contradict_each_other_are_both_named) {
   expect_usage_error({"--holdout", "1"}, "--holdout 1");
   expect_usage_error({"--format", "census"}, "give --data");
   expect_usage_error({"--check-report", path("file")}, "goes with --check");
+  expect_usage_error({"--step-trace", path("step.png")},
+                     "expected a path that ends with .json, .dot or .svg");
+  expect_usage_error({"--check", "--waits"}, "--waits and --step-trace do not go with --check");
   expect_usage_error({"--save", "/dev/null"}, "is a device; expected a regular file");
   for (std::string const option : {"--save", "--report", "--trace", "--check-report"}) {
     Words const check = {"--check"};

@@ -14,14 +14,20 @@ namespace {
 
 class TrainWdlPrecision : public TrainWdlTest {
  protected:
-  static constexpr char const* kPrecisions[] = {"fp32", "bf16", "fp16"};
+  static constexpr char const* kPrecisions[] = {"fp32", "tf32", "bf16", "fp16"};
+
+  /// Returns the options of a precision; tf32 is that of the products of a float32 model.
+  [[nodiscard]] static Words options_of(std::string const& precision) {
+    return precision == "tf32" ? Words{"--tf32"} : Words{"--precision", precision};
+  }
 };
 
 TEST_P(TrainWdlPrecision, losses_of_each_have_the_same_bits_however_a_step_is_issued) {
   for (std::string const precision : kPrecisions) {
-    auto const arguments = small() + Words{"--steps", "8", "--precision", precision};
+    auto const arguments = small() + Words{"--steps", "8"} + options_of(precision);
     auto const expected = report_of(arguments + Words{"--stream-groups", "1"});
-    EXPECT_EQ(expected["options"]["precision"], precision);
+    EXPECT_EQ(expected["options"]["precision"], precision == "tf32" ? "fp32" : precision);
+    EXPECT_EQ(expected["options"]["tf32"], precision == "tf32");
     ASSERT_EQ(expected["losses"].size(), 8U);
     for (std::string const groups : {"1", "3", "8"}) {
       for (auto const& issued : {Words{},
@@ -75,12 +81,46 @@ TEST_P(TrainWdlPrecision, a_resumed_run_goes_on_with_the_same_bits) {
   }
 }
 
-TEST_P(TrainWdlPrecision, float16_is_refused_for_batches_in_parts) {
-  for (auto const& parts : {Words{"--ranks", "2"}, Words{"--parallel", "half_batches"}}) {
-    auto const ended = train_wdl(small() + Words{"--precision", "fp16"} + parts);
-    EXPECT_EQ(ended.status, 2);
-    EXPECT_THAT(ended.err, ::testing::HasSubstr("--precision fp16 is for batches in one part"));
+/// The last batch of an epoch has rows for some of the ranks alone.
+TEST_P(TrainWdlPrecision, float16_trains_on_ranks_also_on_one_without_rows) {
+  if (!has_devices_for(4)) {
+    GTEST_SKIP() << "four ranks need four GPUs";
   }
+  // A scale that does not overflow in a batch of one row, whose gradients are large.
+  auto const uneven = small() + Words{"--rows", "1252", "--batch", "500"} +
+                      Words{"--precision", "fp16", "--loss-scale", "256"};
+  auto const alone = report_of(uneven);
+  for (auto const& parts : {Words{"--ranks", "4"},
+                            Words{"--ranks", "2", "--parallel", "half_batches"},
+                            Words{"--ranks", "4", "--parallel", "sharded"}}) {
+    SCOPED_TRACE(::testing::PrintToString(parts));
+    auto const found = report_of(uneven + parts);
+    ASSERT_EQ(found["losses"].size(), alone["losses"].size());
+    for (std::size_t i = 0; i < alone["losses"].size(); ++i) {
+      EXPECT_NEAR(found["losses"][i].get<double>(), alone["losses"][i].get<double>(), 0.002) << i;
+    }
+    EXPECT_EQ(found["loss_scale"], alone["loss_scale"]);
+    EXPECT_EQ(found["skipped_steps"], alone["skipped_steps"]);
+    EXPECT_EQ(report_of(uneven + parts + Words{"--capture"})["losses"], found["losses"]);
+  }
+}
+
+TEST_P(TrainWdlPrecision, an_overflow_skips_the_step_and_is_found_by_its_layer) {
+  auto const model = small() + Words{"--steps", "6", "--precision", "fp16", "--loss-scale"};
+  auto const report = report_of(model + Words{"1e12", "--find-overflow", "--save", path("model")});
+  EXPECT_EQ(report["skipped_steps"], 6);
+  EXPECT_EQ(report["first_overflow"]["phase"], "backward");
+  EXPECT_THAT(report["first_overflow"]["layer"].get<std::string>(), ::testing::HasSubstr("mlp"));
+  EXPECT_EQ(report_of(model + Words{"1e12", "--capture"})["losses"], report["losses"]);
+  auto const resumed = report_of(model + Words{"512", "--steps", "9", "--resume", path("model")});
+  EXPECT_EQ(resumed["skipped_steps"], 6);
+  EXPECT_EQ(resumed["loss_scale"], 512);
+  EXPECT_THAT(train_wdl(model + Words{"1e12", "--find-overflow", "--quiet=false"}).out,
+              ::testing::HasSubstr("first overflow: backward of "));
+  EXPECT_TRUE(report_of(model + Words{"512", "--find-overflow"})["first_overflow"].is_null());
+  auto const refused = train_wdl(small() + Words{"--find-overflow"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, ::testing::HasSubstr("--find-overflow goes with --precision fp16"));
 }
 
 TEST_P(TrainWdlPrecision, the_census_is_learnt_to_the_auc_of_float32_in_each) {
@@ -96,8 +136,8 @@ TEST_P(TrainWdlPrecision, the_census_is_learnt_to_the_auc_of_float32_in_each) {
   double auc_of_float32 = 0;
   for (std::string const precision : kPrecisions) {
     SCOPED_TRACE(precision);
-    Words const arguments = {"--runtime", runtime(), "--quiet", "--batch", "512", "--precision"};
-    auto const of = arguments + Words{precision, "--data", file.string()};
+    Words const arguments = {"--runtime", runtime(), "--quiet", "--batch", "512"};
+    auto const of = arguments + options_of(precision) + Words{"--data", file.string()};
     auto const whole = report_of(of + Words{"--epochs", "2", "--stream-groups", "4"});
     auto const auc = whole["epochs"].back()["test_auc"].get<double>();
     if (precision == "fp32") {

@@ -143,6 +143,28 @@ TEST_F(TrainWdlRanks, that_are_processes_have_the_bits_of_threads) {
   EXPECT_EQ(nlohmann::json::parse(read_all(path("report")))["losses"].size(), 1U);
 }
 
+/// All ranks issue the recorded step eagerly, among replays.
+TEST_F(TrainWdlRanks, trace_a_step_of_rank_0_among_captured_ones) {
+  auto const expected = report_of(uneven("2") + Words{"--capture"});
+  auto const traced = report_of(uneven("2") + Words{"--capture", "--trace", path("threads.json")});
+  EXPECT_EQ(traced["losses"], expected["losses"]);
+  auto const ended = as_processes(
+      uneven("0") +
+      Words{"--capture", "--trace", path("processes.json"), "--report", path("report")});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(nlohmann::json::parse(read_all(path("report")))["losses"], expected["losses"]);
+  for (std::string const name : {"threads.json", "processes.json"}) {
+    auto const trace = nlohmann::json::parse(read_all(path(name)));
+    EXPECT_TRUE(trace.contains("otherData"));
+    int updates = 0;
+    for (auto const& event : trace["traceEvents"]) {
+      EXPECT_NE(event["name"], "replay");
+      updates += event["name"] == "update_dense" ? 1 : 0;
+    }
+    EXPECT_EQ(updates, 1) << name;
+  }
+}
+
 TEST_F(TrainWdlRanks, print_once) {
   auto const count = [](std::string const& text, std::string const& part) {
     std::size_t found = 0;
@@ -182,6 +204,8 @@ TEST_F(TrainWdlRanks, that_cannot_be_are_refused_by_option_and_range) {
                  "--reproducible any_rank_count on 16 ranks; expected 1, 2, 4 or 8");
   expect_refused({"--batch", "12", "--reproducible", "any_rank_count"},
                  "expected a multiple of 8, the parts of --reproducible any_rank_count");
+  expect_refused({"--ranks", "2", "--waits"},
+                 "--waits: traces a step of one rank; expected one rank, found 2");
   expect_refused({"--ranks", "2", "--check"},
                  "--check: checks one rank; expected one rank, found 2");
   Words const started = {"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1"};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train_wdl/program.hpp"
 
+#include <msstream/step/step_trace.hpp>
+
 #include <fmt/core.h>
 
 namespace msstream::testing {
@@ -99,6 +101,63 @@ TEST_P(TrainWdlReport, a_trace_shows_one_step_of_however_short_a_run) {
     EXPECT_EQ(updates, 1) << steps << " steps";
     std::filesystem::remove(path("trace.json"));
   }
+}
+
+TEST_P(TrainWdlReport, a_trace_of_captured_steps_shows_the_operations_of_an_eager_one) {
+  auto const arguments = small() + Words{"--steps", "13", "--capture", "--no-reduce-waits"};
+  auto const untraced = report_of(arguments);
+  auto const traced = report_of(arguments + Words{"--trace", path("trace.json")});
+  EXPECT_EQ(traced["losses"], untraced["losses"]);
+  EXPECT_GT(traced["operations"], untraced["operations"]) << "one step more is eager";
+  auto const trace = nlohmann::json::parse(read_all(path("trace.json")));
+  EXPECT_EQ(trace["otherData"]["step"], "an eager step, issued in place of a replay");
+  int updates = 0;
+  int waits = 0;
+  for (auto const& event : trace["traceEvents"]) {
+    EXPECT_NE(event["name"], "replay");
+    updates += event["name"] == "update_dense" ? 1 : 0;
+    waits += event["ph"] == "f" ? 1 : 0;
+  }
+  EXPECT_EQ(updates, 1);
+  EXPECT_GT(waits, 0);
+}
+
+TEST_P(TrainWdlReport, says_which_waits_a_step_takes_and_needs) {
+  auto const model = small() + Words{"--steps", "4", "--stream-groups", "3"};
+  auto const losses = report_of(model)["losses"];
+  for (auto const& way : {Words{},
+                          Words{"--capture"},
+                          Words{"--tables", "fused"},
+                          Words{"--precision", "fp16"},
+                          Words{"--parallel", "sharded", "--lookahead", "rows"}}) {
+    SCOPED_TRACE(::testing::PrintToString(way));
+    auto const report = report_of(model + way + Words{"--waits"});
+    auto const& traced = report["traced_step"];
+    EXPECT_GT(traced["operations"], 20);
+    EXPECT_GT(traced["critical_path_ms"], 0);
+    EXPECT_LE(traced["critical_path_ms"], traced["busy_ms"]);
+    EXPECT_GE(traced["waits"]["hazards"], traced["waits"]["necessary"]);
+    EXPECT_EQ(report["losses"], report_of(model + way)["losses"]);
+  }
+  auto const branches = report_of(model + Words{"--waits"})["traced_step"];
+  EXPECT_GT(branches["operations"], 26 * 3) << "a hash and two lookups for each field";
+  EXPECT_GT(branches["waits"]["necessary"], 0);
+  EXPECT_GT(branches["waits"]["issued"], 0);
+  EXPECT_FALSE(report_of(model).contains("traced_step"));
+  auto const ended = train_wdl(model + Words{"--waits", "--quiet=false"});
+  EXPECT_THAT(ended.out, HasSubstr(" hazards between streams, "));
+}
+
+TEST_P(TrainWdlReport, a_step_can_be_drawn) {
+  auto const record = [&](std::string const& name) {
+    auto const ended = train_wdl(small() + Words{"--steps", "2", "--step-trace", path(name)});
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    return read_all(path(name));
+  };
+  record("step.json");
+  EXPECT_GT(StepTrace::load(path("step.json")).operations().size(), 26U);
+  EXPECT_THAT(record("step.svg"), HasSubstr("</svg>"));
+  EXPECT_THAT(record("step.dot"), HasSubstr("digraph"));
 }
 
 /// The host launches too slowly for eager steps: one update for all tables of a group saves the

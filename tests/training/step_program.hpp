@@ -192,13 +192,28 @@ class StepProgramTest : public ProgramTest {
     EXPECT_GT(trace.operations().size(), 20U);
     EXPECT_THAT(record("step.svg"), ::testing::HasSubstr("</svg>"));
     EXPECT_THAT(record("step.dot"), ::testing::HasSubstr("digraph"));
-    ASSERT_EQ(run(small + Words{"--trace", path("timeline.json")}).status, 0);
-    auto const timeline = nlohmann::json::parse(read_all(path("timeline.json")));
-    int updates = 0;
-    for (auto const& event : timeline["traceEvents"]) {
-      updates += event["name"] == "update_dense" ? 1 : 0;
+    auto const losses = report_of(small)["losses"];
+    for (auto const& way : {Words{}, Words{"--capture"}}) {
+      SCOPED_TRACE(::testing::PrintToString(way));
+      // Without a reduction, the number of waits does not depend on times.
+      auto const traced =
+          report_of(small + way + Words{"--no-reduce-waits", "--trace", path("timeline.json")});
+      EXPECT_EQ(traced["losses"], losses);
+      EXPECT_EQ(traced["captured"], !way.empty());
+      auto const timeline = nlohmann::json::parse(read_all(path("timeline.json")));
+      int updates = 0;
+      int replays = 0;
+      int waits = 0;
+      for (auto const& event : timeline["traceEvents"]) {
+        updates += event["name"] == "update_dense" ? 1 : 0;
+        replays += event["name"] == "replay" ? 1 : 0;
+        waits += event["ph"] == "f" ? 1 : 0;
+      }
+      EXPECT_EQ(updates, 1) << "one step";
+      EXPECT_EQ(replays, 0);
+      EXPECT_GT(waits, 0);
+      EXPECT_EQ(timeline.contains("otherData"), !way.empty());
     }
-    EXPECT_EQ(updates, 1) << "one step";
   }
 
   /// Expects that a run writes a report on overlap in each form, and that its losses are those of a

@@ -39,6 +39,8 @@ class GradientNorm {
 
   /// Returns whether a step depends on the gradients of all parameters together.
   [[nodiscard]] bool is_used() const noexcept;
+  /// Returns whether a step is skipped if its gradients are not finite.
+  [[nodiscard]] bool skips() const noexcept { return skip_non_finite_; }
   /// Throws std::logic_error unless the gradients of the tape are those of a loss that the scale of
   /// the options has scaled, or without one, of a loss that no scale has.
   void require_scaled(AnyTape const& tape) const;

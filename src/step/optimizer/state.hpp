@@ -305,6 +305,10 @@ class Optimizer<detail::AnyRuntime>::State {
     if (norm_.scale()) {
       visit("optimizer/loss_scale", norm_.scale()->state().any());
     }
+    if (norm_.skips()) {
+      constexpr auto kEnd = static_cast<std::int64_t>(sizeof(ops::kernels::StepState));
+      visit(kSkipped, step_.tensor().any().rows(ops::kernels::kSavedStepBytes, kEnd));
+    }
   }
 
  private:

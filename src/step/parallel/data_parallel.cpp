@@ -73,6 +73,7 @@ void AnyDataParallel::backward(AnyTape& tape,
 Floats AnyDataParallel::backward_in_parts(
     AnyTape& tape,
     std::function<std::optional<Floats>(int part)> const& part_loss,
+    LossScale<AnyRuntime> const* scale,
     std::source_location issued_at) const {
   if (tape.backward_count() != 0) {
     throw std::logic_error(
@@ -93,7 +94,7 @@ Floats AnyDataParallel::backward_in_parts(
           loss_of_parts(tape.state().device, losses, communicator_, options_.reduction, issued_at);
     }
     if (loss) {
-      or_give_up(communicator_, [&] { tape.backward(*loss, issued_at); });
+      or_give_up(communicator_, [&] { backward_scaled(tape, *loss, scale, issued_at); });
     }
     if (is_last) {
       buckets.exchange(loss.has_value());
@@ -102,6 +103,7 @@ Floats AnyDataParallel::backward_in_parts(
       buckets.keep_part(loss.has_value());
     }
   }
+  note_scale(tape, scale);
   // To an optimizer, the parts are one backward.
   tape.state().backward_count = 1;
   tape.state().stepped.clear();

@@ -32,6 +32,7 @@ AnyHalfBatches::AnyHalfBatches(Parameters<AnyRuntime> const& parameters,
 Floats AnyHalfBatches::backward(AnyTape& tape,
                                 AnyStreamPool const& pool,
                                 std::function<std::optional<Floats>(int half)> const& half_loss,
+                                LossScale<AnyRuntime> const* scale,
                                 std::source_location issued_at) const {
   if (tape.backward_count() != 0) {
     throw std::logic_error("HalfBatches: after another backward of this tape; call clear()");
@@ -55,7 +56,7 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
           loss_of_parts(tape.state().device, losses, communicator, options_.reduction, issued_at);
     }
     if (loss) {
-      or_give_up(communicator, [&] { tape.backward(*loss, issued_at); });
+      or_give_up(communicator, [&] { backward_scaled(tape, *loss, scale, issued_at); });
     }
     buckets.exchange(loss.has_value());
     if (half == 0) {
@@ -64,6 +65,7 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
       buckets.put_on_tape(first);
     }
   }
+  note_scale(tape, scale);
   // To an optimizer, the halves are one backward.
   tape.state().backward_count = 1;
   tape.state().stepped.clear();

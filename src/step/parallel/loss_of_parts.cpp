@@ -2,6 +2,7 @@
 #include "step/parallel/loss_of_parts.hpp"
 
 #include "step/parallel/or_give_up.hpp"
+#include "step/tape_state.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/base/format.hpp>
@@ -63,6 +64,19 @@ Floats loss_of_parts(std::shared_ptr<DeviceState> const& device,
   return reduction == comm::Reduction::mean && count > 1
              ? ops::detail::scale(sum, 1 / static_cast<float>(count), issued_at)
              : sum;
+}
+
+void backward_scaled(AnyTape& tape,
+                     Floats const& loss,
+                     LossScale<AnyRuntime> const* scale,
+                     std::source_location issued_at) {
+  tape.backward(scale == nullptr ? loss : scale->scaled(tape, loss, issued_at), issued_at);
+}
+
+void note_scale(AnyTape& tape, LossScale<AnyRuntime> const* scale) {
+  if (scale != nullptr) {
+    tape.state().loss_scale = scale->state().data();
+  }
 }
 
 }  // namespace msstream::detail

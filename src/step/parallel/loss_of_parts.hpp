@@ -2,6 +2,8 @@
 #pragma once
 
 #include <msstream/comm/detail/any_communicator.hpp>
+#include <msstream/step/gradient_tape.hpp>
+#include <msstream/step/loss_scale.hpp>
 #include <msstream/tensor/detail/typed.hpp>
 
 #include <functional>
@@ -28,5 +30,14 @@ namespace msstream::detail {
                                    comm::detail::AnyCommunicator const& communicator,
                                    comm::Reduction reduction,
                                    std::source_location issued_at);
+
+/// Plays back the loss of a part, multiplied by the scale unless it is null.
+void backward_scaled(AnyTape& tape,
+                     Floats const& loss,
+                     LossScale<AnyRuntime> const* scale,
+                     std::source_location issued_at);
+/// Notes that the gradients on the tape, which are those of all ranks, have the scale unless it is
+/// null, for a rank that has played back no loss.
+void note_scale(AnyTape& tape, LossScale<AnyRuntime> const* scale);
 
 }  // namespace msstream::detail

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the C++ code of the pages is cut from files that are compiled: scripts/check_snippets.py [repository root].
+"""Checks that the code of the pages is cut from files that are compiled or run: scripts/check_snippets.py [repository root].
 
 A block that begins with "```cpp examples/quickstart/quickstart.cpp" shows consecutive lines of that file, all indented
 by the same amount more or less. A line "…" stands for any number of lines that are left out. Every C++ block of every
-page must name its file.
+page must name its file. A block of CMake, Python or a shell script may name one, as "```cmake tests/ways/user/CMakeLists.txt",
+and is then checked in the same way.
 
 A block that begins with "```text examples/quickstart/quickstart.cpp" shows what that program prints. Here the file must
 exist; scripts/check_outputs.py runs the program. A block that names a tool, such as "```text msstream-doctor", has a
@@ -27,7 +28,10 @@ from report_findings import report_findings
 
 # The folders with programs that are compiled.
 COMPILED = ("examples/", "tests/")
-OPENING = re.compile(r"^ *```(cpp|text)\b *(.*)$")
+# The languages of blocks that name their files, and the folders of the files, which tests compile or run.
+FOLDERS = {"cpp": COMPILED, "cmake": COMPILED, "python": (*COMPILED, "benchmarks/", "interop/", "scripts/", "tools/"),
+           "sh": (*COMPILED, "scripts/")}
+OPENING = re.compile(rf"^ *```({'|'.join(FOLDERS)}|text)\b *(.*)$")
 # Other marks of C++, which would hide a block from the check.
 MARK = re.compile(r"^ *```(c\+\+|cc|cxx|cuda|cu|c|h|hpp)(?=\s|$)", re.IGNORECASE)
 PICTURE = re.compile(r"!\[([^\]]*)\]\(")
@@ -50,7 +54,8 @@ def pages_of(root):
 
 
 def blocks(page, wanted="cpp"):
-    """Yields the line number of each block of C++ or of output (`text`), the file that it names, or "", and its lines."""
+    """Yields the line number of each block of a language or of output (`text`), the file that it names, or "", and its
+    lines."""
     lines = page.split("\n")
     number = 0
     while number < len(lines):
@@ -212,17 +217,19 @@ def violations(root):
         for line, name, _ in blocks(text, "text"):
             if "/" in name and not (root / name.split()[0]).is_file():
                 yield f"{page}:{line}: the block shows what '{name.split()[0]}' prints, and there is no such file"
-        for line, name, shown in blocks(text):
-            if not name:
-                yield f"{page}:{line}: the block names no file that it is cut from: ```cpp examples/…"
-                continue
-            count += 1
-            if not name.startswith(COMPILED) or not (root / name).is_file():
-                yield f"{page}:{line}: '{name}' is no file of {' or '.join(COMPILED)}"
-                continue
-            at = difference(shown, (root / name).read_text(encoding="utf-8").split("\n"))
-            if at is not None:
-                yield f"{page}:{line + at + 1}: {name} does not have this line here: {shown[at].strip()}"
+        for language, folders in FOLDERS.items():
+            for line, name, shown in blocks(text, language):
+                if not name:
+                    if language == "cpp":
+                        yield f"{page}:{line}: the block names no file that it is cut from: ```cpp examples/…"
+                    continue
+                count += 1
+                if not name.startswith(folders) or not (root / name).is_file():
+                    yield f"{page}:{line}: '{name}' is no file of {' or '.join(folders)}"
+                    continue
+                at = difference(shown, (root / name).read_text(encoding="utf-8").split("\n"))
+                if at is not None:
+                    yield f"{page}:{line + at + 1}: {name} does not have this line here: {shown[at].strip()}"
     if count == 0:
         yield f"{root}: no page shows a part of a file"
 

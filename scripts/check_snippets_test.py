@@ -127,6 +127,17 @@ class CheckSnippets(unittest.TestCase):
                          [f"docs/page.md:2: {named}"])
         self.assertEqual(self.found(self.block(SHOWN), "```sh\nmake\n```\n```cmake\nproject(a)\n```\n"), [])
 
+    def test_a_block_of_another_language_is_checked_if_it_names_a_file(self):
+        shown = self.block(SHOWN)
+        for language in ("cmake", "python", "sh"):
+            with self.subTest(language):
+                self.assertEqual(self.found(shown, f"```{language} {NAME}\nint sum = 0;\n```\n"), [])
+                self.assertEqual(self.found(shown, f"```{language} {NAME}\nint none = 0;\n```\n"),
+                                 [f"docs/page.md:2: {NAME} does not have this line here: int none = 0;"])
+                self.assertIn("'src/sum.cpp' is no file of examples/ or tests/",
+                              self.found(shown, f"```{language} src/sum.cpp\nint sum = 0;\n```\n")[0])
+                self.assertEqual(self.found(shown, f"```{language}\nint none = 0;\n```\n"), [])
+
     def test_other_names_of_the_language_do_not_escape(self):
         for language in ("c++", "cc", "cxx", "cuda", "hpp", "C++"):
             with self.subTest(language):

@@ -10,7 +10,7 @@ most_undocumented=0
 
 usage() {
   cat <<'END'
-scripts/site.sh [--install | --check]
+scripts/site.sh [--install | --pages | --check]
 
 Builds the documentation into build/site, and prints the address of its first page. The site needs no network and no
 server: open build/site/index.html. It has the pages of docs/, a reference from the comments in the public headers, and
@@ -20,20 +20,36 @@ Installs the Debian packages doxygen, aspell and python3-venv, and the tools of 
 build/site-tools. Once they are there, it needs no network.
 
   --install  only installs them
+  --pages    makes the pages and the reference in build/site-pages, and checks their links and the docstrings, but builds
+             no site of them: needs doxygen, and nothing from PyPI
   --check    also checks the spelling, all links, and the pages in headless Chromium, which is left out without the
              package chromium
 END
 }
 
-check='' only_install=''
+check='' only_install='' only_pages=''
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
     --check) check=1 ;;
     --install) only_install=1 ;;
+    --pages) only_pages=1 ;;
     *) die "no argument $argument; see scripts/site.sh --help" ;;
   esac
 done
+
+pages=$root/build/site-pages site=$root/build/site
+make_pages() {
+  rm -rf "$pages"  # a page that is gone must not stay
+  python3 -B "$root/docs/site/stage.py" "$pages"
+  python3 -B "$root/docs/site/api.py" "$pages/api" --most-undocumented "$most_undocumented"
+}
+
+if [ -n "$only_pages" ]; then
+  install_missing doxygen || die "install what is missing, then run this again: $advice"
+  make_pages
+  exec python3 -B "$root/docs/site/check_pages.py" "$pages"
+fi
 
 install_missing doxygen aspell aspell-en python3-venv || die "install what is missing, then run this again: $advice"
 tools=$root/build/site-tools
@@ -46,10 +62,8 @@ fi
 
 [ -z "$only_install" ] || exit 0
 
-pages=$root/build/site-pages site=$root/build/site
-rm -rf "$pages" "$site"  # a page that is gone must not stay
-python3 -B "$root/docs/site/stage.py" "$pages"
-python3 -B "$root/docs/site/api.py" "$pages/api" --most-undocumented "$most_undocumented"
+rm -rf "$site"
+make_pages
 "$tools/bin/sphinx-build" --quiet --jobs "$(nproc)" --fail-on-warning --keep-going \
   -b html -c "$root/docs/site" -d "$pages/.doctrees" "$pages" "$site"
 rm -f "$site/.buildinfo"

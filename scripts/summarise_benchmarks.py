@@ -273,6 +273,7 @@ class Section:
     context: dict
     repetitions: int
     text: str
+    topic: str  # names the section in the heading of its run
 
 
 def heading_of(context):
@@ -293,7 +294,9 @@ def under_headings(sections):
                                           reverse=True):
         repetitions = max(section.repetitions for section in of_run)
         counted = f", {repetitions} repetitions" if repetitions else ""
-        parts += [f"## {device}\n\n{in_lines(where + counted + '.')}", *(section.text for section in of_run)]
+        topics = ", ".join(dict.fromkeys(section.topic for section in of_run))
+        parts += [f"## {topics[0].upper()}{topics[1:]}: {device}\n\n{in_lines(where + counted + '.')}",
+                  *(section.text for section in of_run)]
     return "\n\n".join(parts)
 
 
@@ -304,10 +307,14 @@ def serve_sections(folder):
         return []
     context, rows = gathered["context"], gathered["rows"]
     repetitions = max(len(reports) for reports in rows.values())
-    texts = ["### Serving\n\n" + serve_table(rows, read_json(folder, "torch_serve"))]
+    # The page is in docs/.
+    picture = ("![Queries a second and p99 of serve_wdl\nover 1 to 16 replicas, captured and eager]"
+               f"(../benchmarks/results/{folder.name}/serve_sweep.svg)\n\n")
+    drawn = picture if (folder / "serve_sweep.svg").is_file() else ""
+    texts = ["### Serving\n\n" + drawn + serve_table(rows, read_json(folder, "torch_serve"))]
     if "sweep" in rows:
         texts.append("### Serving, an option more at a time\n\n" + sweep_tables(rows["sweep"][0]["sweep"]))
-    return [Section(context, repetitions, text) for text in texts]
+    return [Section(context, repetitions, text, "serving") for text in texts]
 
 
 def optional_number(value):
@@ -354,25 +361,25 @@ OPERATIONS = {
     "jagged": "Jagged bags and gradients of segments",
 }
 SUITES = [
-    ("issue", "What `issue()` costs", comparison_table),
-    ("event", "Events and waits", comparison_table),
-    ("allocator", "Tensors made and dropped", comparison_table),
-    ("train_step", "A training step", None),
-    ("ple_step", "A step of PLE", None),
-    ("branch_step", "A step of four branches", None),
-    ("two_stage", "A step in two stages", two_stage_table),
-    ("jagged_step", "A step of any hotness", jagged_step_table),
-    ("rerank_step", "A step of reranking", None),
-    ("kernels", "Layers and updates", kernels_table),
-    *((suite, title, None) for suite, title in OPERATIONS.items()),
+    ("issue", "What `issue()` costs", comparison_table, "issuing and waits"),
+    ("event", "Events and waits", comparison_table, "issuing and waits"),
+    ("allocator", "Tensors made and dropped", comparison_table, "memory"),
+    ("train_step", "A training step", None, "training"),
+    ("ple_step", "A step of PLE", None, "steps of models"),
+    ("branch_step", "A step of four branches", None, "steps of models"),
+    ("two_stage", "A step in two stages", two_stage_table, "steps of models"),
+    ("jagged_step", "A step of any hotness", jagged_step_table, "steps of models"),
+    ("rerank_step", "A step of reranking", None, "steps of models"),
+    ("kernels", "Layers and updates", kernels_table, "training"),
+    *((suite, title, None, "operations on embeddings and segments") for suite, title in OPERATIONS.items()),
 ]
 
 
 def summary(folder):
-    """Returns all tables of a folder, each under a heading with the device and the versions of its run."""
+    """Returns all tables of a folder, each under a heading with the topics, the device and the versions of its run."""
     torch, trained = read_json(folder, "torch_census_step"), read_json(folder, "train_census")
     sections, contexts = [], {}
-    for suite, title, to_table in SUITES:
+    for suite, title, to_table, topic in SUITES:
         if stored(folder, suite) is None:
             continue
         contexts[suite], rows = read_suite(folder, suite)
@@ -385,7 +392,7 @@ def summary(folder):
         else:
             body = to_table(rows)
         repetitions = max(len(row["time_ns"].values) for row in rows.values())
-        sections.append(Section(contexts[suite], repetitions, f"### {title}\n\n{body}"))
+        sections.append(Section(contexts[suite], repetitions, f"### {title}\n\n{body}", topic))
     workloads = read_json(folder, "memory_workloads")
     if workloads:
         # The report of memory_workloads has no date, so takes the context of a suite that ran at
@@ -393,12 +400,13 @@ def summary(folder):
         context = next((context for context in contexts.values() if context.get("commit") == workloads["commit"]),
                        {"device": workloads["device"], "cuda": workloads["version"], "commit": workloads["commit"]})
         tables = traces_table(workloads["traces"]), makespans_table(workloads["makespans"])
-        sections.append(Section(context, 0, "### Memory under work on several streams\n\n" + "\n\n".join(tables)))
+        sections.append(Section(context, 0, "### Memory under work on several streams\n\n" + "\n\n".join(tables),
+                                "memory"))
     sections += serve_sections(folder)
     epochs = epoch_table(torch, trained)
     if epochs:
         context = contexts.get("train_step", {"device": torch.get("device", "unknown device")})
-        sections.append(Section(context, 0, f"### An epoch\n\n{epochs}"))
+        sections.append(Section(context, 0, f"### An epoch\n\n{epochs}", "training"))
     if not sections:
         raise ValueError(f"{folder}: no results of scripts/benchmark.sh")
     return under_headings(sections)

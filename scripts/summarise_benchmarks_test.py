@@ -49,7 +49,7 @@ class SummariseBenchmarks(unittest.TestCase):
         self.write("issue", suite("issue"))
         self.write("event", suite("event", date="2026-11-21T10:00:00+00:00"))
         self.assertEqual(self.headings(), [
-            "## a GPU", "driver 580, CUDA 13.0, 16 × a processor, commit abc, 2026-11-21, 3 repetitions.",
+            "## Issuing and waits: a GPU", "driver 580, CUDA 13.0, 16 × a processor, commit abc, 2026-11-21, 3 repetitions.",
             "### What `issue()` costs", "### Events and waits"])
 
     def test_each_run_has_a_heading_and_the_newest_is_first(self):
@@ -57,19 +57,27 @@ class SummariseBenchmarks(unittest.TestCase):
         self.write("event", suite("event", commit="def", date="2026-11-23T10:00:00+00:00"))
         found = self.headings()
         self.assertEqual([line for line in found if line.startswith("#")],
-                         ["## a GPU", "### Events and waits", "## a GPU", "### What `issue()` costs"])
+                         ["## Issuing and waits: a GPU", "### Events and waits",
+                          "## Issuing and waits: a GPU", "### What `issue()` costs"])
         self.assertIn("commit def, 2026-11-23", found[1])
         self.assertIn("commit abc, 2026-11-21", found[4])
 
     def test_workloads_join_the_run_of_their_commit(self):
         workloads = {"device": "a GPU", "version": "CUDA 13.0", "commit": "abc", "traces": [], "makespans": []}
         self.write("memory_workloads", workloads)
-        self.assertEqual(self.headings(), ["## a GPU", "### Memory under work on several streams"])
+        self.assertEqual(self.headings(), ["## Memory: a GPU", "### Memory under work on several streams"])
         self.write("issue", suite("issue"))
         self.write("event", suite("event", commit="def", date="2026-11-23T10:00:00+00:00"))
         self.assertEqual([line for line in self.headings() if line.startswith("#")],
-                         ["## a GPU", "### Events and waits",
-                          "## a GPU", "### What `issue()` costs", "### Memory under work on several streams"])
+                         ["## Issuing and waits: a GPU", "### Events and waits", "## Issuing and waits, memory: a GPU",
+                          "### What `issue()` costs", "### Memory under work on several streams"])
+
+    def test_serving_has_its_picture_if_it_is_drawn(self):
+        self.write("serve", {"context": CONTEXT, "rows": {"not in the table": [{}]}})
+        self.assertEqual(self.headings()[0], "## Serving: a GPU")
+        self.assertNotIn("serve_sweep.svg", summary(self.folder))
+        (self.folder / "serve_sweep.svg").touch()
+        self.assertIn(f"(../benchmarks/results/{self.folder.name}/serve_sweep.svg)", summary(self.folder))
 
     def test_a_failed_benchmark_is_told_with_its_file(self):
         document = suite("issue")

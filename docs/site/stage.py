@@ -13,13 +13,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-from check_snippets import FENCE, LINK, pages_of  # noqa: E402
+from check_snippets import FENCE, FOLDERS, LINK, pages_of  # noqa: E402
 
-LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".cu": "cpp", ".py": "python", ".json": "json", ".sh": "sh"}
+LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".cu": "cpp", ".py": "python", ".json": "json", ".sh": "sh", ".cmake": "cmake",
+             "CMakeLists.txt": "cmake"}
 SITE = Path("docs/site")
 PICTURES = (".svg", ".png")
 # A block of code with the file that it is cut from, or whose program prints it.
-NAMED = re.compile(r"^( *)```(cpp|text) +(\S+/.*)$")
+NAMED = re.compile(rf"^( *)```({'|'.join(FOLDERS)}|text) +(\S+/.*)$")
+
+
+def language_of(path):
+    """Returns the language in which a page shows a file, or None."""
+    return LANGUAGES.get(path.suffix, LANGUAGES.get(path.name))
 
 
 def page_of_source(path):
@@ -80,16 +86,16 @@ class Stage:
         for path in sorted(self.sources):
             if (ROOT / path).is_dir():
                 self.sources.update(one.relative_to(ROOT) for one in (ROOT / path).iterdir()
-                                    if one.is_dir() or one.suffix in LANGUAGES)
+                                    if one.is_dir() or language_of(one))
         for path in sorted(self.sources):
             page = page_of_source(path)
             title = f"---\norphan: true\n---\n\n# {path.as_posix()}\n\n"
             if (ROOT / path).is_dir():
                 inside = sorted(one for one in self.sources if one.parent == path)
                 self.write(page, title + "".join(f"- [{one.name}]({Path(page_of_source(one)).name})\n" for one in inside))
-            elif path.suffix in LANGUAGES:
+            elif language_of(path):
                 text = (ROOT / path).read_text(encoding="utf-8")
-                self.write(page, f"{title}````{{code-block}} {LANGUAGES[path.suffix]}\n:linenos:\n:force:\n\n{text}````\n")
+                self.write(page, f"{title}````{{code-block}} {language_of(path)}\n:linenos:\n:force:\n\n{text}````\n")
             else:
                 (self.folder / "files").mkdir(exist_ok=True)
                 shutil.copy(ROOT / path, self.folder / "files" / path.name)

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds and runs one program of examples/; see scripts/run.sh --help.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# Prints the names of the programs, one a line.
+programs() {
+  local name
+  for name in "$root"/examples/*/CMakeLists.txt; do
+    name=$(basename "$(dirname "$name")")
+    case $name in
+      models | teach) ;;
+      *) echo "$name" ;;
+    esac
+  done
+  sed -n 's/^ *msstream_add_model(\([a-z_]*\) .*/\1/p' "$root/examples/models/CMakeLists.txt"
+  sed -n 's/^ *msstream_teach\(_program\)\{0,1\}(\([a-z_]*\) .*/teach_\2/p' "$root/examples/teach/CMakeLists.txt"
+}
+
+usage() {
+  cat <<'END'
+scripts/run.sh PROGRAM [ARGUMENT…]
+
+Builds the library and one program of examples/, no others, and runs it with the arguments. Runs on the GPU if there is a
+GPU and nvcc, otherwise on the CPU; MSSTREAM_BUILD_PRESET=host|cuda overrides the choice.
+
+  scripts/run.sh quickstart
+  scripts/run.sh teach_two_streams
+  scripts/run.sh train_ple --help
+
+Programs (teach_interop and teach_from_cuda need CUDA):
+
+END
+  programs | paste -sd ' ' | fold -s -w 100 | sed -E 's/^(.*[^ ]) *$/  \1/'
+}
+
+case ${1-} in
+  --help | -h) usage && exit ;;
+  '') die "name a program; scripts/run.sh --help lists them" ;;
+esac
+program=$1
+shift
+programs | grep -x -- "$program" >/dev/null || die "there is no program '$program'; scripts/run.sh --help lists those that there are"
+folder=$program
+[[ $program != teach_* ]] || folder=teach
+[ ! -f "$root/examples/models/$program.cpp" ] || folder=models
+
+choose_preset
+# An existing build folder may contain the tests, so its options are kept.
+if [ ! -f "$root/build/$preset/build.ninja" ]; then
+  configure "${build_packages[@]}" "${example_packages[@]}" -- -D MSSTREAM_BUILD_TESTS=OFF
+fi
+build "$program"
+exec "$root/build/$preset/examples/$folder/$program" "$@"

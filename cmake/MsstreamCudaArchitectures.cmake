@@ -1,27 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
 # For which GPUs the CUDA kernels are compiled.
 
+# Sets `result` to the architectures that nvcc compiles for, such as 75;80;90; empty if it does not say.
+function(msstream_list_nvcc_architectures result)
+  set(nvcc "${CMAKE_CUDA_COMPILER}")
+  if(NOT nvcc)
+    set(nvcc "$ENV{CUDACXX}")
+  endif()
+  if(NOT nvcc)
+    find_program(nvcc nvcc PATHS /usr/local/cuda/bin NO_CACHE)
+  endif()
+  set(output "")
+  if(nvcc)
+    execute_process(COMMAND ${nvcc} --list-gpu-arch TIMEOUT 60 OUTPUT_VARIABLE output ERROR_QUIET RESULT_VARIABLE failed)
+  endif()
+  string(REGEX MATCHALL "compute_[0-9]+" architectures "${output}")
+  list(TRANSFORM architectures REPLACE "compute_" "")
+  list(SORT architectures COMPARE NATURAL)
+  set(${result} "${architectures}" PARENT_SCOPE)
+endfunction()
+
 # Sets CMAKE_CUDA_ARCHITECTURES in the scope of the caller unless it, or the environment variable
 # CUDAARCHS, names the GPUs: to those that nvidia-smi lists, otherwise to 90. The choice is made once for
 # a build folder, so that a later run of CMake on a machine with other GPUs recompiles nothing.
 function(msstream_choose_cuda_architectures)
-  if(NOT "${CMAKE_CUDA_ARCHITECTURES}" STREQUAL "" OR NOT "$ENV{CUDAARCHS}" STREQUAL "")
+  # A parent project that has enabled CUDA has CMake's own default in the cache, with this text.
+  get_property(text CACHE CMAKE_CUDA_ARCHITECTURES PROPERTY HELPSTRING)
+  if("$ENV{CUDAARCHS}" STREQUAL "" AND text STREQUAL "CUDA architectures")
+    set(CMAKE_CUDA_ARCHITECTURES "")
+  endif()
+  if(NOT "${CMAKE_CUDA_ARCHITECTURES}" STREQUAL "")
+    return()
+  endif()
+  if(NOT "$ENV{CUDAARCHS}" STREQUAL "")
+    # CMake reads the variable at the first run in a build folder alone.
+    set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}" CACHE STRING "Architectures of CUDA that CUDAARCHS named")
     return()
   endif()
   if(NOT MSSTREAM_CHOSEN_ARCHITECTURES)
     execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader TIMEOUT 60
       RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_QUIET)
     set(chosen "")
+    set(newer "")
     if(NOT failed)
+      msstream_list_nvcc_architectures(known)
       string(REGEX MATCHALL "[0-9]+[.][0-9]" capabilities "${output}")
       foreach(capability ${capabilities})
-        if(capability VERSION_GREATER_EQUAL 7.5)  # the kernels do not compile for older ones
-          string(REPLACE "." "" architecture ${capability})
+        string(REPLACE "." "" architecture ${capability})
+        if(capability VERSION_LESS 7.5)  # the kernels do not compile for these
+          continue()
+        elseif(NOT known OR architecture IN_LIST known)
           list(APPEND chosen ${architecture})
+        else()  # runs the PTX of the last one that nvcc knows
+          list(GET known -1 last)
+          list(APPEND chosen ${last})
+          set(newer " (nvcc does not know ${capability})")
         endif()
       endforeach()
     endif()
-    set(why "of the GPUs that nvidia-smi lists")
+    set(why "of the GPUs that nvidia-smi lists${newer}")
     if(NOT chosen)
       set(chosen 90)
       set(why "since nvidia-smi lists no GPU of compute capability 7.5 or higher")
@@ -43,14 +80,14 @@ function(msstream_resolve_cuda_architectures result)
   if(architectures STREQUAL "native")
     set(architectures "${CMAKE_CUDA_ARCHITECTURES_NATIVE}")
   elseif(architectures MATCHES "^all(-major)?$")
-    # CMake compiles machine code for all, and PTX for the last.
+    # nvcc compiles machine code for all of them, and PTX for the last major one.
     set(architectures "${CMAKE_CUDA_ARCHITECTURES_ALL}")
     if(CMAKE_CUDA_ARCHITECTURES STREQUAL "all-major")
       set(architectures "${CMAKE_CUDA_ARCHITECTURES_ALL_MAJOR}")
     endif()
-    list(POP_BACK architectures last)
+    list(GET CMAKE_CUDA_ARCHITECTURES_ALL_MAJOR -1 last)
     list(TRANSFORM architectures APPEND "-real")
-    list(APPEND architectures ${last})
+    list(APPEND architectures ${last}-virtual)
   elseif(NOT architectures)
     set(architectures "")
   endif()

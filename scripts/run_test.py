@@ -42,6 +42,10 @@ class Run(unittest.TestCase):
         (self.root / "bin").mkdir()
         (self.root / "bin/cmake").write_text(CMAKE)
         (self.root / "bin/cmake").chmod(0o755)
+        # All packages are there, and none can be installed.
+        for tool, line in (("dpkg-query", "echo install ok installed"), ("apt-get", "exit 1"), ("sudo", "exit 1")):
+            (self.root / "bin" / tool).write_text(f"#!/bin/sh\n{line}\n")
+            (self.root / "bin" / tool).chmod(0o755)
 
     def run_script(self, *words, folder="none"):
         (self.root / "folder").write_text(folder)

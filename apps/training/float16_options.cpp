@@ -99,6 +99,16 @@ nlohmann::ordered_json first_overflow_of_ranks(std::vector<std::string> const& t
   return nullptr;
 }
 
+std::string overflow_of_rank(NonFiniteLocator<detail::AnyRuntime> const* locator) {
+  auto const found = locator == nullptr ? nullptr : first_overflow(*locator);
+  if (found.is_null()) {
+    return {};
+  }
+  auto line = overflow_line(found);
+  line.pop_back();
+  return line;
+}
+
 std::string overflow_line(nlohmann::ordered_json const& finding) {
   if (finding.is_null()) {
     return "no overflow in any layer\n";

@@ -45,6 +45,9 @@ void add_options(cli::Options& options, Float16Options& chosen);
 /// Returns the finding of the first of all ranks that has one, with the number of the rank as
 /// `rank` if there are several. `texts` are their findings as text, in the order of the ranks.
 [[nodiscard]] nlohmann::ordered_json first_overflow_of_ranks(std::vector<std::string> const& texts);
+/// Returns where the first overflow of this rank was, as a line without its end, for the message
+/// about a training that diverged; empty if the locator is null or has found nothing.
+[[nodiscard]] std::string overflow_of_rank(NonFiniteLocator<detail::AnyRuntime> const* locator);
 /// Returns a line for people to read, from a finding as JSON.
 [[nodiscard]] std::string overflow_line(nlohmann::ordered_json const& finding);
 

@@ -274,7 +274,8 @@ class StepRun {
       if (!std::isfinite(loss)) {
         throw Diverged(first_step_ + static_cast<std::int64_t>(measured_.losses.size()),
                        loss,
-                       options_.learning_rate);
+                       options_.learning_rate,
+                       overflow_of_rank(training_.locator() ? &*training_.locator() : nullptr));
       }
     }
   }

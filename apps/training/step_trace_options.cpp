@@ -33,6 +33,12 @@ void check_with_ranks(StepTraceOptions const& chosen, RankOptions const& ranks) 
   refuse_with_ranks(ranks,
                     {{chosen.waits, "--waits: traces a step of one rank"},
                      {!chosen.step_trace.empty(), "--step-trace: traces a step of one rank"}});
+  if (ranks.parts() > 1 && (chosen.waits || !chosen.step_trace.empty())) {
+    throw cli::UsageError(
+        fmt::format("{}: traces a step of a batch in one part; this run has {} parts",
+                    chosen.waits ? "--waits" : "--step-trace",
+                    ranks.parts()));
+  }
 }
 
 void write_step_trace(std::filesystem::path const& path,

@@ -186,8 +186,9 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
   options.add_choice("--two-stage",
                      chosen.stages,
                      {{"none", Stages::none}, {"exact", Stages::exact}, {"stale", Stages::stale}},
-                     "a stage of the next batch beside this step. exact: hashing and grouping of "
-                     "ids, with the same losses; stale: also the lookups, of rows one step older");
+                     "a stage of the next batch beside this step. exact: hashing of ids, and with "
+                     "--tables branches their grouping, with the same losses; stale: also the "
+                     "lookups, of rows one step older");
   training::add_options(options, static_cast<training::StepOptions&>(chosen));
   options.add("--save", chosen.save, "model and optimizer at the end, as safetensors", "a path");
   options.add("--resume", chosen.resume, "go on from a saved model", "a path");

@@ -19,7 +19,7 @@
 namespace train_dlrm {
 
 /// Whether a step is in two stages, the first of which runs beside the training on the batch
-/// before: the hashes and the grouping of ids, and with `stale` the lookups.
+/// before: the hashes of ids, those of tables in branches grouped, and with `stale` the lookups.
 enum class Stages : std::uint8_t { none, exact, stale };
 
 /// The command-line options of the program train_dlrm, with their defaults.

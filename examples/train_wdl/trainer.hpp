@@ -360,7 +360,10 @@ class Trainer {
       pending_rows_.pop_front();
       if (!std::isfinite(loss)) {
         throw ms::training::Diverged(
-            first_step_ + static_cast<std::int64_t>(losses_.size()), loss, options_.learning_rate);
+            first_step_ + static_cast<std::int64_t>(losses_.size()),
+            loss,
+            options_.learning_rate,
+            ms::training::overflow_of_rank(locator_ ? &*locator_ : nullptr));
       }
     }
   }

@@ -45,6 +45,21 @@ TYPED_TEST(LossScaleCheckpointTest, a_resumed_run_continues_with_the_scale) {
   EXPECT_EQ(optimizer.status().steps, 0);
 }
 
+TYPED_TEST(LossScaleCheckpointTest, an_optimizer_that_skips_nothing_goes_on_with_a_run_that_did) {
+  TemporaryFolder const folder;
+  auto const path = folder / "run.safetensors";
+  auto const rule = ops::OptimizerRule{.kind = ops::OptimizerKind::sgd, .learning_rate = 0.1F};
+  Parameters parameters(this->device(), {.seed = 1});
+  static_cast<void>(parameters.dense("w", {4}, init::ones()));
+  Optimizer skipping(this->device(), rule, {.skip_non_finite = true});
+  skipping.add(parameters);
+  checkpoint::save(path, checkpoint::Tensors(parameters, skipping));
+  Optimizer optimizer(this->device(), rule);
+  optimizer.add(parameters);
+  auto const loaded = checkpoint::load(path, checkpoint::Tensors(parameters, optimizer));
+  EXPECT_TRUE(loaded.unexpected.empty());
+}
+
 TYPED_TEST(LossScaleCheckpointTest, a_file_without_the_number_of_skipped_steps_is_loaded) {
   TemporaryFolder const folder;
   auto const path = folder / "run.safetensors";

@@ -6,6 +6,7 @@ Each program trains, is watched by a client, and ends by SIGINT, at its end, by 
 error: a client learns which. A port in use and a bad one are errors before the work begins, and the losses do not
 depend on the option.
 """
+import http.client
 import json
 import math
 import os
@@ -89,7 +90,8 @@ def end_of(program, *arguments, most_file_bytes=None):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that grows too large is an error, and no signal
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, most_file_bytes))
 
-    for _ in range(5):
+    deadline = time.monotonic() + MOST_SECONDS
+    while time.monotonic() < deadline:
         training = subprocess.Popen([program, "--runtime", "host", "--dashboard", "--quiet", *arguments],
                                     env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
                                     preexec_fn=limit_files if most_file_bytes else None)
@@ -102,15 +104,15 @@ def end_of(program, *arguments, most_file_bytes=None):
             while state is None or state["end"] is None:
                 state = json.load(urllib.request.urlopen(url + "state.json", timeout=30))
             return state, training.wait(timeout=MOST_SECONDS)
-        except (urllib.error.URLError, ConnectionError):
-            # Without a client, a program waits for none: it may have ended before the first question.
-            status = training.wait(timeout=MOST_SECONDS)
-            expect(state is None, f"{program} {arguments}: ended without a word, with {status}")
+        except (urllib.error.URLError, ConnectionError, http.client.HTTPException, ValueError):
+            # A program waits for a client three seconds, and for none at all if nobody has asked: on a busy machine it
+            # may have ended before this client asks, or answered half. A program that never tells its end fails below.
+            training.wait(timeout=MOST_SECONDS)
         finally:
             limit.cancel()
             training.kill()
             training.wait()
-    raise AssertionError(f"{program} {arguments}: ends before the client asks")
+    raise AssertionError(f"{program} {arguments}: never told how it ended")
 
 
 def ends(name, program):

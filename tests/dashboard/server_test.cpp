@@ -174,15 +174,12 @@ TEST_F(DashboardServer, listens_only_on_this_machine) {
 
 // The program may end as soon as end() returns: by then, a client has the end.
 TEST_F(DashboardServer, waits_until_a_client_has_got_the_end) {
-  auto dashboard = std::make_unique<Dashboard>(Description{}, 0);
-  auto const port = std::stoi(dashboard->url().substr(std::string("http://127.0.0.1:").size()));
+  Dashboard dashboard(Description{}, 0);
+  auto const port = std::stoi(dashboard.url().substr(std::string("http://127.0.0.1:").size()));
   EXPECT_THAT(get(port, "/state.json"), HasSubstr("\"end\":null"));  // somebody watches
-  dashboard->board()->note_metric("AUC", 0.625);
+  dashboard.board()->note_metric("AUC", 0.625);
   auto ended = std::async(std::launch::async, [&] {
-    bool const is_seen =
-        dashboard->end({EndStatus::diverged, "diverged at step 7"}, std::chrono::hours(24));
-    dashboard.reset();
-    return is_seen;
+    return dashboard.end({EndStatus::diverged, "diverged at step 7"}, std::chrono::hours(24));
   });
   // Other parts of the page, and answers from before the end, do not count.
   std::string state;

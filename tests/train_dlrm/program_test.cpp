@@ -239,6 +239,12 @@ TEST_P(TrainDlrm, the_first_overflow_is_found_by_its_layer) {
               ::testing::HasSubstr("first overflow: backward of "));
   EXPECT_THAT(run(model + Words{"1024", "--find-overflow", "--quiet=false"}).out,
               ::testing::HasSubstr("no overflow in any layer\n"));
+  // A step that overflows forward has no finite loss, and ends the training.
+  auto const ended =
+      run(model + Words{"1024", "--find-overflow", "--optimizer", "sgd", "--lr", "1e6"});
+  EXPECT_NE(ended.status, 0);
+  EXPECT_THAT(ended.err, ::testing::HasSubstr("training diverged"));
+  EXPECT_THAT(ended.err, ::testing::HasSubstr("first overflow: forward of "));
   if (has_devices_for(2)) {
     auto const ranks = report_of(model + Words{"1e12", "--find-overflow", "--ranks", "2"});
     EXPECT_EQ(ranks["first_overflow"]["rank"], 0);

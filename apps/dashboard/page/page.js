@@ -97,7 +97,9 @@ async function ask(path) {
 }
 
 async function askForTimeline() {
-  state.timeline = await ask("timeline.json");
+  const timeline = await ask("timeline.json");
+  if (isTimelineHeld()) return;  // somebody has begun to inspect the one that is shown
+  state.timeline = timeline;
   state.timelineStep = state.timeline.step;
   showLongest(state.timeline);
 }

@@ -229,12 +229,13 @@ function listenToTimeline() {
     drawTimeline();
   }, {passive: false});
   canvas.addEventListener("pointerdown", (event) => {
-    if (isEmpty()) return;
+    if (isEmpty() || event.button !== 0) return;
     drag = {x: event.offsetX, y: event.offsetY, begin: view.begin, hasMoved: false};
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
     if (isEmpty()) return;
+    if (drag !== null && event.buttons === 0) drag = null;  // the button was let go elsewhere
     if (drag !== null) {
       drag.hasMoved ||= Math.abs(event.offsetX - drag.x) > 4;
       if (!drag.hasMoved) return;

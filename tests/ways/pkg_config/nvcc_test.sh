@@ -14,6 +14,12 @@ for tool in nvcc pkg-config; do
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# An nvcc that is too old has no C++20, and one that does not take the g++ of the machine compiles nothing.
+touch "$work/empty.cu"
+if ! nvcc -std=c++20 -c "$work/empty.cu" -o "$work/empty.o" 2>/dev/null; then
+  echo "left out: $(command -v nvcc) compiles no C++20"
+  exit 77
+fi
 
 cflags=() libs=()
 eval "cflags=($(pkg-config --cflags msstream))" # eval: pkg-config escapes spaces in paths

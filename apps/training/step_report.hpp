@@ -34,7 +34,7 @@ struct StepMeasurements {
   MemoryStatistics memory = {};
   std::optional<float> loss_scale = {};  ///< of the next step, if the loss is scaled
   std::int64_t skipped_steps = 0;        ///< of a scaled loss, because of an overflow
-  /// Of --find-overflow; a finding may be null.
+  /// What --find-overflow has found, as JSON null if that is nothing; no value without the option.
   std::optional<nlohmann::ordered_json> first_overflow = {};
   /// Waits between streams in a captured step; null for steps of several graphs.
   std::optional<std::uint64_t> waits_in_graph = {};

@@ -43,7 +43,7 @@ class Float16Model {
   DenseStack<Host> layers_;
 };
 
-/// What a rank has after some steps.
+/// The losses, scales and parameters of one rank after some steps of training.
 struct Trained {
   std::vector<float> losses;
   std::vector<float> scales;  ///< after each step

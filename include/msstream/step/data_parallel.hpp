@@ -78,6 +78,16 @@ class AnyDataParallel {
   std::shared_ptr<comm::detail::RowBuffers> row_buffers_;
 };
 
+/// Returns a function that calls `loss_of(number)`, which returns a Tensor<float, R> or null, and
+/// returns its result without the runtime's type.
+template <Runtime R, class LossOf>
+[[nodiscard]] auto untyped_losses(LossOf& loss_of) {
+  return [&loss_of](int number) -> std::optional<Floats> {
+    std::optional<Tensor<float, R>> loss = loss_of(number);
+    return loss ? std::optional<Floats>(*std::move(loss)) : std::nullopt;
+  };
+}
+
 }  // namespace detail
 
 /// Trains equal copies of the parameters on all ranks of a communicator, each on a part of the
@@ -209,11 +219,8 @@ class DataParallel {
                                           PartLoss& part_loss,
                                           LossScale<R> const* scale,
                                           std::source_location issued_at) const {
-    auto const loss_of = [&](int part) -> std::optional<detail::Floats> {
-      std::optional<Tensor<float, R>> loss = part_loss(part);
-      return loss ? std::optional<detail::Floats>(*std::move(loss)) : std::nullopt;
-    };
-    return detail::typed<R>(body_.backward_in_parts(tape, loss_of, scale, issued_at));
+    return detail::typed<R>(
+        body_.backward_in_parts(tape, detail::untyped_losses<R>(part_loss), scale, issued_at));
   }
 
   detail::AnyDataParallel body_;

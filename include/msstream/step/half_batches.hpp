@@ -119,11 +119,8 @@ class HalfBatches {
                                       HalfLoss& half_loss,
                                       LossScale<R> const* scale,
                                       std::source_location issued_at) const {
-    auto const loss_of = [&](int half) -> std::optional<detail::Floats> {
-      std::optional<Tensor<float, R>> loss = half_loss(half);
-      return loss ? std::optional<detail::Floats>(*std::move(loss)) : std::nullopt;
-    };
-    return detail::typed<R>(body_.backward(tape, pool_->engine(), loss_of, scale, issued_at));
+    return detail::typed<R>(body_.backward(
+        tape, pool_->engine(), detail::untyped_losses<R>(half_loss), scale, issued_at));
   }
 
   std::unique_ptr<StreamPool<R>> pool_;

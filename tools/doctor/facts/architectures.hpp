@@ -7,7 +7,7 @@
 
 namespace msstream::doctor {
 
-/// What code was compiled for, such as 90, 90a or 100f.
+/// A GPU architecture for which code was compiled, such as 90, 90a or 100f.
 struct Architecture {
   int number = 0;  ///< ten times the compute capability, such as 90
   /// `a` for code of this compute capability alone; `f` for code of its family; 0 for plain code.

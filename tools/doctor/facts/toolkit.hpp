@@ -37,7 +37,7 @@ struct FoundHeader {
   bool is_looked_for = true;  ///< CMake finds it without an option
 };
 
-/// What builds for CUDA need.
+/// The CUDA toolkits and compilers of the computer, which builds for CUDA need.
 struct ToolkitFacts {
   std::vector<Toolkit> toolkits = {};
   std::optional<std::size_t> chosen = {};  ///< the toolkit whose nvcc CMake takes, by its place

@@ -9,7 +9,7 @@
 
 namespace msstream::doctor {
 
-/// What a set of processes did on one device: all rates and bytes of the set together.
+/// The rates and the memory of a set of processes on one device, all processes together.
 struct ProcessSet {
   LoadRate launches = {};            ///< of operations that do nothing, in batches
   LoadRate kernels = {};             ///< of kernels of kKernelOfLoad, each waited for

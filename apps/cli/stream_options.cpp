@@ -72,6 +72,7 @@ void know_library_variables(Options& options) {
                           "MSSTREAM_PROPAGATE_GROUPS",
                           "MSSTREAM_MATMUL_PRECISION",
                           "MSSTREAM_WORKSPACE_BYTES",
+                          "MSSTREAM_TUNE_PRODUCTS",
                           "MSSTREAM_SM_PARTITIONS",
                           "MSSTREAM_SPARED_SMS",
                           "MSSTREAM_LAUNCH_SPIN_US",

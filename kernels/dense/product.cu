@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "dense/product.hpp"
+#include "dense/product_plan.hpp"
+#include "dense/product_tuning.hpp"
 
 #include <msstream/base/error.hpp>
 
@@ -12,77 +14,11 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace msstream::ops::kernels {
 
 namespace {
-
-void check_blas(cublasStatus_t status,
-                char const* call,
-                std::source_location where = std::source_location::current()) {
-  if (status != CUBLAS_STATUS_SUCCESS) {
-    throw RuntimeError(
-        "cuBLASLt", static_cast<int>(status), cublasLtGetStatusString(status), call, where);
-  }
-}
-
-bool uses_bias(cublasLtEpilogue_t epilogue) {
-  return (epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA)) != 0;
-}
-
-cudaDataType_t type_of(DType dtype) {
-  return dtype == DType::float16 ? CUDA_R_16F : dtype == DType::bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
-}
-
-/// The bytes to which matrices must be aligned for the widest loads.
-constexpr std::uint32_t kVectorBytes = 16;
-
-/// The properties of a matrix product that the choice of a cuBLASLt algorithm depends on, as the
-/// key of a cached plan.
-struct PlanKey {
-  std::int64_t m;
-  std::int64_t n;
-  std::int64_t k;
-  cublasOperation_t transpose_a;
-  cublasOperation_t transpose_b;
-  cublasLtEpilogue_t epilogue;
-  std::int64_t batch;
-  std::int64_t stride_a;
-  std::int64_t stride_b;
-  MatmulPrecision precision;
-  DType operands;
-  DType result;
-  bool adds;
-  bool aligned;  ///< all matrices to vectors; otherwise each to its elements
-  int device;
-  std::size_t workspace_bytes;
-
-  bool operator==(PlanKey const&) const = default;
-};
-
-struct PlanKeyHash {
-  std::size_t operator()(PlanKey const& key) const noexcept {
-    std::uint64_t hash = 0;
-    auto const mix = [&](auto value) {
-      hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15U;
-      hash ^= hash >> 32U;
-    };
-    mix(key.m);
-    mix(key.n);
-    mix(key.k);
-    mix(key.epilogue);
-    mix((key.transpose_a << 4U) | key.transpose_b);
-    mix((static_cast<std::uint64_t>(key.device) << 32U) | static_cast<std::uint64_t>(key.aligned));
-    mix(key.workspace_bytes);
-    mix(key.batch);
-    mix(key.stride_a);
-    mix(key.stride_b);
-    mix((static_cast<unsigned>(key.precision) << 16U) |
-        (static_cast<unsigned>(key.operands) << 8U) | (static_cast<unsigned>(key.result) << 1U) |
-        static_cast<unsigned>(key.adds));
-    return hash;
-  }
-};
 
 PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
   // Buffers are aligned to 256 bytes, but views of buffers only to their elements.
@@ -90,7 +26,8 @@ PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
       reinterpret_cast<std::uintptr_t>(product.a) | reinterpret_cast<std::uintptr_t>(product.b) |
       reinterpret_cast<std::uintptr_t>(product.d) | reinterpret_cast<std::uintptr_t>(product.bias) |
       reinterpret_cast<std::uintptr_t>(product.added);
-  auto const element_bytes = static_cast<std::uint32_t>(bytes_of(product.operands));
+  auto const element_bytes =
+      product.fp8 ? 1U : static_cast<std::uint32_t>(bytes_of(product.operands));
   auto const result_bytes = static_cast<std::uint32_t>(bytes_of(product.result));
   auto const operand_strides = product.batch == 1 ? 0 : product.stride_a | product.stride_b;
   auto const result_strides = product.batch == 1 ? 0 : product.m | (product.m * product.n);
@@ -113,90 +50,35 @@ PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
       product.added != nullptr,
       aligned,
       stream.libraries->ordinal,
-      stream.libraries->workspace_bytes};
+      stream.libraries->workspace_bytes,
+      // The trials of a tuning have operands of other types.
+      stream.libraries->tunes_products && !product.fp8,
+      product.fp8.has_value(),
+      product.fp8 ? product.fp8->a : Fp8Format::e4m3,
+      product.fp8 ? product.fp8->b : Fp8Format::e4m3};
 }
 
-/// The cuBLASLt descriptors of one product. Each thread has its own, because one of them contains
-/// the bias pointer.
-struct Descriptors {
-  cublasLtMatmulDescOpaque_t operation;
-  cublasLtMatrixLayoutOpaque_t a;
-  cublasLtMatrixLayoutOpaque_t b;
-  cublasLtMatrixLayoutOpaque_t d;
+constexpr int kMostOffers = 8;  // cuBLASLt 13 offers no more
 
-  explicit Descriptors(PlanKey const& key) {
-    auto const arithmetic =
-        key.precision == MatmulPrecision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    check_blas(cublasLtMatmulDescInit(&operation, arithmetic, CUDA_R_32F),
-               "cublasLtMatmulDescInit");
-    set(CUBLASLT_MATMUL_DESC_TRANSA, key.transpose_a);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_b);
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, key.epilogue);
-    if (uses_bias(key.epilogue)) {
-      // The heuristic reads only the alignment of the bias pointer and never dereferences it.
-      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-          reinterpret_cast<void const*>(
-              key.aligned
-                  ? std::uintptr_t{kVectorBytes}
-                  : std::uintptr_t{std::min(bytes_of(key.operands), bytes_of(key.result))}));
-      if (key.batch > 1) {
-        set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, key.m);
-      }
-    }
-    auto const operands = type_of(key.operands);
-    init(a, operands, key.m, key.k, key.transpose_a, key.batch, key.stride_a);
-    init(b, operands, key.k, key.n, key.transpose_b, key.batch, key.stride_b);
-    init(d, type_of(key.result), key.m, key.n, CUBLAS_OP_N, key.batch, key.m * key.n);
-  }
-  Descriptors(Descriptors const&) = delete;
-  Descriptors& operator=(Descriptors const&) = delete;
+/// The results of cuBLASLt's heuristic, the recommended algorithm first. An array, because
+/// nvcc 13.0 fails on a std::vector of this type, which is an alias of a struct without a name.
+struct Offers {
+  cublasLtMatmulHeuristicResult_t results[kMostOffers];
+  int count = 0;
 
-  template <class Value>
-  void set(cublasLtMatmulDescAttributes_t attribute, Value const& value) {
-    check_blas(cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof value),
-               "cublasLtMatmulDescSetAttribute");
-  }
-
- private:
-  static void init(cublasLtMatrixLayoutOpaque_t& layout,
-                   cudaDataType_t type,
-                   std::int64_t rows,
-                   std::int64_t columns,
-                   cublasOperation_t transpose,
-                   std::int64_t batch,
-                   std::int64_t stride) {
-    if (transpose != CUBLAS_OP_N) {
-      std::swap(rows, columns);
-    }
-    check_blas(cublasLtMatrixLayoutInit(&layout,
-                                        type,
-                                        static_cast<std::uint64_t>(rows),
-                                        static_cast<std::uint64_t>(columns),
-                                        rows),
-               "cublasLtMatrixLayoutInit");
-    if (batch > 1) {
-      set_layout(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
-      set_layout(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
-    }
-  }
-  template <class Value>
-  static void set_layout(cublasLtMatrixLayoutOpaque_t& layout,
-                         cublasLtMatrixLayoutAttribute_t attribute,
-                         Value const& value) {
-    check_blas(cublasLtMatrixLayoutSetAttribute(&layout, attribute, &value, sizeof value),
-               "cublasLtMatrixLayoutSetAttribute");
-  }
+  [[nodiscard]] bool empty() const { return count == 0; }
+  [[nodiscard]] cublasLtMatmulHeuristicResult_t const& front() const { return results[0]; }
+  [[nodiscard]] auto const* begin() const { return results; }
+  [[nodiscard]] auto const* end() const { return results + count; }
 };
 
-/// An algorithm of cuBLASLt, and the workspace that it may use.
-struct Algorithm {
-  cublasLtMatmulAlgo_t algorithm;
-  std::size_t workspace_bytes;
-};
-
-std::optional<Algorithm> ask_heuristic(CudaStream stream,
-                                       PlanKey const& key,
-                                       Descriptors& descriptors) {
+/// Returns the algorithms that cuBLASLt offers for a product, the recommended one first: one with
+/// the workspace, or up to `most` with it and as many without it. Empty if there is none for the
+/// epilogue.
+std::vector<Algorithm> offered_algorithms(CudaStream stream,
+                                          PlanKey const& key,
+                                          Descriptors& descriptors,
+                                          int most) {
   cublasLtMatmulPreferenceOpaque_t preference;
   check_blas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
   auto const prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -207,57 +89,79 @@ std::optional<Algorithm> ask_heuristic(CudaStream stream,
   // and are added in a fixed order.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  auto const alignment_of = [&](DType dtype) {
-    return key.aligned ? kVectorBytes : static_cast<std::uint32_t>(bytes_of(dtype));
+  auto const alignment_of = [&](std::uint32_t element_bytes) {
+    return key.aligned ? kVectorBytes : element_bytes;
   };
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(key.operands));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(key.operands));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(key.result));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(key.result));
-  cublasLtMatmulHeuristicResult_t best{};
-  int found = 0;
-  auto const ask = [&](std::uint64_t workspace_bytes) {
+  auto const result_bytes = static_cast<std::uint32_t>(bytes_of(key.result));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(key.operand_bytes()));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(key.operand_bytes()));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(result_bytes));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(result_bytes));
+  auto const ask = [&](std::uint64_t workspace_bytes, Offers& offers) {
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    return cublasLtMatmulAlgoGetHeuristic(stream.libraries->blas,
-                                          &descriptors.operation,
-                                          &descriptors.a,
-                                          &descriptors.b,
-                                          &descriptors.d,
-                                          &descriptors.d,
-                                          &preference,
-                                          1,
-                                          &best,
-                                          &found);
+    auto const status = cublasLtMatmulAlgoGetHeuristic(stream.libraries->blas,
+                                                       &descriptors.operation,
+                                                       &descriptors.a,
+                                                       &descriptors.b,
+                                                       &descriptors.d,
+                                                       &descriptors.d,
+                                                       &preference,
+                                                       most,
+                                                       offers.results,
+                                                       &offers.count);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+      offers.count = 0;
+    }
+    return status;
   };
-  auto const status = ask(key.workspace_bytes);
-  auto workspace_bytes = key.workspace_bytes;
+  Offers with;
+  auto const status = ask(key.workspace_bytes, with);
+  // For an epilogue that cuBLASLt does not offer, it returns one of two status codes, depending on
+  // its version. On a GPU without products of 8-bit floats it may return a third one.
+  bool const refused = status == CUBLAS_STATUS_NOT_SUPPORTED ||
+                       status == CUBLAS_STATUS_INVALID_VALUE ||
+                       (key.is_fp8 && status == CUBLAS_STATUS_ARCH_MISMATCH);
+  if (refused && (key.epilogue != CUBLASLT_EPILOGUE_DEFAULT || key.is_fp8)) {
+    return {};
+  }
+  check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
+  std::vector<Algorithm> algorithms;
+  if (with.empty() || with.front().state != CUBLAS_STATUS_SUCCESS) {
+    return {};
+  }
+  for (auto const& offer : with) {
+    algorithms.push_back({offer.algo, key.workspace_bytes});
+  }
   // An algorithm with a few bytes of workspace divides its tiles by a counter, which cuBLASLt sets
   // to zero before each product by a call of its own. In a row of products of 8,192 x 3,456 on an
   // H200, that takes 3 µs of 50 more than the same tiles without a counter, which cuBLASLt chooses
   // if it is given no workspace.
   constexpr std::size_t kCounterBytes = 1024;
-  if (auto const first = best; status == CUBLAS_STATUS_SUCCESS && found > 0 &&
-                               first.workspaceSize > 0 && first.workspaceSize <= kCounterBytes) {
-    if (ask(0) == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS &&
-        best.wavesCount <= first.wavesCount) {
-      workspace_bytes = 0;
-    } else {
-      best = first;
-      found = 1;
-    }
+  auto const& first = with.front();
+  bool const counts = first.workspaceSize > 0 && first.workspaceSize <= kCounterBytes;
+  Offers without;
+  if (counts || most > 1) {
+    static_cast<void>(ask(0, without));
   }
-  // For an epilogue that cuBLASLt does not offer, it returns one of two status codes, depending on
-  // its version.
-  bool const refused =
-      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
-  if (refused && key.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+  for (auto const& offer : without) {
+    algorithms.push_back({offer.algo, 0});
+  }
+  if (counts && !without.empty() && without.front().wavesCount <= first.wavesCount) {
+    std::swap(algorithms.front(), algorithms[static_cast<std::size_t>(with.count)]);
+  }
+  return algorithms;
+}
+
+/// Returns the algorithm for a product that cuBLASLt recommends, or the one that is measured to be
+/// the fastest.
+std::optional<Algorithm> best_algorithm(CudaStream stream,
+                                        PlanKey const& key,
+                                        Descriptors& descriptors) {
+  auto const offered = offered_algorithms(stream, key, descriptors, key.is_tuned ? kMostOffers : 1);
+  if (offered.empty()) {
     return std::nullopt;
   }
-  check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
-  if (found == 0 || best.state != CUBLAS_STATUS_SUCCESS) {
-    return std::nullopt;
-  }
-  return Algorithm{best.algo, workspace_bytes};
+  return key.is_tuned ? fastest_with_same_bits(*stream.libraries, key, offered) : offered.front();
 }
 
 /// Returns the cuBLASLt algorithm for a product's shape, or nothing if there is none. The first
@@ -271,11 +175,12 @@ std::optional<Algorithm> choose_algorithm(CudaStream stream,
   if (auto const known = chosen.find(key); known != chosen.end()) {
     return known->second;
   }
-  return chosen.emplace(key, ask_heuristic(stream, key, descriptors)).first->second;
+  return chosen.emplace(key, best_algorithm(stream, key, descriptors)).first->second;
 }
 
 /// The cached state with which one thread issues products of one shape: descriptors and algorithm.
-/// `offered` is false if cuBLASLt has no algorithm for the epilogue.
+/// `offered` is false if cuBLASLt has no algorithm for the epilogue or for products of 8-bit
+/// floats.
 struct Plan {
   Descriptors descriptors;
   std::optional<Algorithm> algorithm;
@@ -300,9 +205,9 @@ Plan& plan_of(CudaStream stream, PlanKey const& key) {
 bool try_product(CudaStream stream, MatrixProduct const& product) {
   auto const key = key_of(stream, product);
   auto& plan = plan_of(stream, key);
-  bool const plain = product.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  bool const required = product.epilogue == CUBLASLT_EPILOGUE_DEFAULT && !product.fp8;
   if (!plan.offered) {
-    if (plain) {
+    if (required) {
       throw RuntimeError("cuBLASLt",
                          static_cast<int>(CUBLAS_STATUS_NOT_SUPPORTED),
                          "no algorithm",
@@ -313,6 +218,13 @@ bool try_product(CudaStream stream, MatrixProduct const& product) {
   }
   if (uses_bias(product.epilogue)) {
     plan.descriptors.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+  }
+  if (uses_aux(product.epilogue)) {
+    plan.descriptors.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.aux);
+  }
+  if (product.fp8) {
+    plan.descriptors.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.fp8->scale_a);
+    plan.descriptors.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.fp8->scale_b);
   }
   float const beta = product.added != nullptr ? 1.0F : 0.0F;
   auto const status = cublasLtMatmul(stream.libraries->blas,
@@ -331,7 +243,7 @@ bool try_product(CudaStream stream, MatrixProduct const& product) {
                                      stream.libraries->workspace,
                                      plan.algorithm->workspace_bytes,
                                      stream.handle);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED && !plain) {
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED && !required) {
     plan.offered = false;  // every other thread gets the status for this product, too
     return false;
   }

@@ -94,6 +94,7 @@ class Gpus {
                                               options.memory,
                                               options.matmul_precision,
                                               options.workspace_bytes,
+                                              options.tune_products,
                                               options.tracker});
     return new Memory(msstream::Device<Cuda>(device.state()));
   }

@@ -69,6 +69,11 @@ struct DeviceOptions {
   /// example for sums in parts. Another value may change the bits of results.
   std::size_t workspace_bytes = static_cast<std::size_t>(
       env::integer("MSSTREAM_WORKSPACE_BYTES", std::int64_t{4} << 20, 0, std::int64_t{1} << 32));
+  /// Whether to measure the algorithms that cuBLASLt offers for a matrix product, when the first
+  /// product of its shape is issued, and to take the fastest of those that give the same bits as
+  /// the one that cuBLASLt recommends. The measurement takes about 20 ms for each shape, and device
+  /// memory for its operands as long as it lasts. The host runtime has nothing to measure.
+  bool tune_products = env::flag("MSSTREAM_TUNE_PRODUCTS", false);
   /// The dependency tracker of another device of the same runtime type, to order work across the
   /// two devices. Null: the device makes its own.
   std::shared_ptr<detail::DependencyTracker> tracker = nullptr;
@@ -94,6 +99,7 @@ class Device {
                                       options.memory,
                                       options.matmul_precision,
                                       options.workspace_bytes,
+                                      options.tune_products,
                                       options.tracker}) {}
   /// Makes a handle to an existing device. For use by the library only. Throws
   /// std::invalid_argument if the device's runtime type is not R.

@@ -57,6 +57,7 @@ enum class MatmulPrecision : std::uint8_t { float32, tf32 };
 struct LibraryOptions {
   std::size_t workspace_bytes = std::size_t{4} << 20U;          ///< of cuBLASLt, in device memory
   MatmulPrecision matmul_precision = MatmulPrecision::float32;  ///< of float32 products
+  bool tune_products = false;  ///< whether to measure algorithms of products
 };
 
 /// The argument of a closure given to issue() on the CUDA runtime. Converts to `cudaStream_t`.
@@ -70,6 +71,7 @@ struct CudaStream {
     void* workspace;              ///< device memory for products
     std::size_t workspace_bytes;  ///< the size of `workspace`
     MatmulPrecision precision;    ///< of float32 products
+    bool tunes_products;          ///< whether algorithms of products are measured
   };
 
   CUstream_st* handle;   ///< the cudaStream_t

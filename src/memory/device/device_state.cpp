@@ -27,7 +27,7 @@ std::shared_ptr<StreamContext> make_context(std::shared_ptr<Backend> runtime,
       HomeProcess(life),
       std::move(runtime),
       std::move(tracker),
-      LibraryOptions{options.workspace_bytes, options.matmul_precision});
+      LibraryOptions{options.workspace_bytes, options.matmul_precision, options.tune_products});
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ Cuda::native_libraries Cuda::create_libraries(LibraryOptions const& options) {
   libraries->blas = blas;
   libraries->workspace_bytes = options.workspace_bytes;
   libraries->precision = options.matmul_precision;
+  libraries->tunes_products = options.tune_products;
   try {
     libraries->workspace = allocate_device(options.workspace_bytes);
   } catch (...) {

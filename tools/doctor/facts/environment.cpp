@@ -218,6 +218,7 @@ std::vector<std::string_view> const& known_variables() {
                                         "MSSTREAM_STREAM_ASSIGNMENT",
                                         "MSSTREAM_STREAM_GROUPS",
                                         "MSSTREAM_TEST_DATA",
+                                        "MSSTREAM_TUNE_PRODUCTS",
                                         "MSSTREAM_WORKSPACE_BYTES"};
     std::ranges::sort(names);
     return names;

@@ -21,6 +21,7 @@ struct EngineOptions {
   AllocatorOptions memory;
   MatmulPrecision matmul_precision;
   std::size_t workspace_bytes;
+  bool tune_products;
   std::shared_ptr<DependencyTracker> tracker;  ///< null: the device makes its own
 };
 

@@ -33,6 +33,17 @@ add_test(NAME consumer_nvcc COMMAND ${PROJECT_SOURCE_DIR}/tests/ways/pkg_config/
   ${prefix}/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set_tests_properties(consumer_nvcc PROPERTIES FIXTURES_REQUIRED msstream_installed SKIP_RETURN_CODE 77)
 
+# Compiles a kernel of a user's project with the installed library, by CMake. Without nvcc there is no such test.
+find_program(msstream_users_nvcc nvcc PATHS /usr/local/cuda/bin)
+if(msstream_users_nvcc)
+  add_test(NAME consumer_cuda_source COMMAND ${CMAKE_CTEST_COMMAND}
+    --build-and-test ${PROJECT_SOURCE_DIR}/tests/ways/cuda_source ${CMAKE_CURRENT_BINARY_DIR}/consumer_cuda_source
+    --build-generator ${CMAKE_GENERATOR} --build-makeprogram ${CMAKE_MAKE_PROGRAM}
+    --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DCMAKE_CUDA_COMPILER=${msstream_users_nvcc}
+      -DCMAKE_PREFIX_PATH=${prefix} -DEXPECTED_CUDA=${MSSTREAM_CUDA})
+  set_tests_properties(consumer_cuda_source PROPERTIES FIXTURES_REQUIRED msstream_installed)
+endif()
+
 # Checks that configuring a parent project without CMAKE_BUILD_TYPE prints a notice about it.
 add_test(NAME consumer_build_type COMMAND ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}
   -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DMSSTREAM_SOURCE=${PROJECT_SOURCE_DIR}

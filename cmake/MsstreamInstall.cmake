@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Defines what `cmake --install` copies. Install components: `dev` has the headers, the libraries, and what CMake and pkg-config read; `tools` has the programs and their manual pages.
+# Shared libraries are a component of their own, `runtime`, of which `dev` has the links that the linker follows.
 include(CMakePackageConfigHelpers)
 
 set(msstream_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/msstream)
@@ -10,14 +11,18 @@ endif()
 
 install(TARGETS msstream msstream_overlap EXPORT msstream-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/msstream DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
         FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
 # The project's licence, and those of the libraries that archives and tools contain compiled.
 set(MSSTREAM_NOTICES "${PROJECT_SOURCE_DIR}/packaging/notices" CACHE PATH
   "Folder of licence notices to install into the documentation; neither they nor the licence if empty")
 if(MSSTREAM_NOTICES)
-  foreach(component dev tools)
+  set(documented dev tools)
+  if(BUILD_SHARED_LIBS)
+    list(APPEND documented runtime)
+  endif()
+  foreach(component IN LISTS documented)
     install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${component})
     install(DIRECTORY ${MSSTREAM_NOTICES}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/notices COMPONENT ${component})
   endforeach()

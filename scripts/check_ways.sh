@@ -171,7 +171,7 @@ sources() {
   cp -r "$root/tests/ways/cpm" "$cpm"
   # The library's files are joined, as in its own builds: a project of a user would wait longer.
   timed "FetchContent, parent with its own fmt: configured" cmake -G Ninja -S "$project" -B "$project/build" \
-    -D CMAKE_BUILD_TYPE=Release -D MSSTREAM_UNITY_BUILD=ON -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 \
+    -D CMAKE_BUILD_TYPE=Release -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 \
     -D ARCHIVE="$archive" -D HASH="$hash" \
     -D QUICKSTART="$project/build/_deps/msstream-src/examples/quickstart/quickstart.cpp"
   timed "FetchContent: library and quickstart built" cmake --build "$project/build" --target quickstart

@@ -30,6 +30,24 @@ die() {
   exit 1
 }
 
+# Sets the variable `commit` to the value of the option --commit: take_commit "$@", where the option is $1.
+take_commit() {
+  [ -n "${2:-}" ] || die "$1: expected a commit after it"
+  commit=$2
+}
+
+# Prints the hash of a commit of this clone: hash_of COMMIT. Fails with a message if there is none.
+hash_of() {
+  git -C "$root" rev-parse --verify --quiet "$1^{commit}" ||
+    die "expected a commit of a git clone of msstream in $root, found $1"
+}
+
+# Prints the architectures of the GPUs that nvidia-smi lists, such as 80;90, as CMake takes them; nothing without any.
+gpu_architectures() {
+  { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } |
+    sed -n 's/^\([0-9]*\)[.]\([0-9]\)$/\1\2/p' | sort -nu | paste -sd ';'
+}
+
 # Runs a command, and shows its output only if the command fails.
 quietly() {
   local log status=0

@@ -26,8 +26,7 @@ while [ "$#" != 0 ]; do
   case $1 in
     --help | -h) usage && exit ;;
     --commit)
-      [ "$#" -ge 2 ] || die "--commit: expected a commit after it"
-      commit=$2
+      take_commit "$@"
       shift
       ;;
     -*) die "no option $1; scripts/release.sh --help lists the options" ;;
@@ -42,8 +41,7 @@ folder=${folder:-$root/build/release}
 
 # The settings of the user and of the clone, which could change the bytes, are left out.
 git=(git -C "$root" -c tar.umask=0022 -c core.autocrlf=false -c core.eol=lf -c core.attributesFile=/dev/null)
-name=$("${git[@]}" rev-parse --verify --quiet "$commit^{commit}") ||
-  die "expected a commit of a git clone of msstream in $root, found $commit"
+name=$(hash_of "$commit")
 version=$("$root/scripts/version.sh" --commit "$name")
 if [ "$commit" = HEAD ] && [ -n "$("${git[@]}" status --porcelain)" ]; then
   say "changes that are not committed are left out"

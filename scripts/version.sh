@@ -29,8 +29,7 @@ while [ "$#" != 0 ]; do
   case $1 in
     --help | -h) usage && exit ;;
     --commit)
-      [ "$#" -ge 2 ] || die "--commit: expected a commit after it"
-      commit=$2
+      take_commit "$@"
       shift
       ;;
     --debian) kind=debian ;;
@@ -54,8 +53,7 @@ if [ "$("${git[@]}" rev-parse --show-prefix 2>/dev/null || printf none)" != "" ]
   exit
 fi
 
-name=$("${git[@]}" rev-parse --verify --quiet "${commit:-HEAD}^{commit}") ||
-  die "expected a commit of a git clone of msstream in $root, found ${commit:-HEAD}"
+name=$(hash_of "${commit:-HEAD}")
 changed=
 if [ -z "$commit" ] && [ -n "$("${git[@]}" status --porcelain)" ]; then
   changed=.changed

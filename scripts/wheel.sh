@@ -12,7 +12,8 @@ scripts/wheel.sh [host | cuda | cu12 | cu13]
 Builds the wheel msstream (host, the default), msstream-cu12 or msstream-cu13, puts it into build/wheel/dist, and prints
 its path. cuda is cu12 or cu13, by the version of nvcc. Tools of PyPI go to a virtual environment in build/wheel. The
 wheel runs on systems whose C library is as new as that of this machine. CUDAARCHS names the GPUs that a wheel with CUDA
-is for, as for CMake; without it, sm_90. Such a wheel has the recorder of msstream-overlap, and msstream has not.
+is for, as for CMake; without it, they are those that nvidia-smi lists, or sm_90 without any. Such a wheel has the
+recorder of msstream-overlap, and msstream has not.
 MSSTREAM_WHEEL_OPTIONS has more arguments for python -m build, such as -Ccmake.define.MSSTREAM_KERNELS_IN_A_HURRY=ON for
 a wheel to try, or -Ccmake.define.MSSTREAM_CUPTI_HEADERS=<folder with cupti.h> for the recorder.
 END_OF_USAGE
@@ -35,7 +36,11 @@ if [ "$variant" != host ]; then
   [ "$variant" = cuda ] || [ "$variant" = "cu$major" ] ||
     die "msstream-$variant needs nvcc of CUDA ${variant#cu}, found $release in $(command -v nvcc)"
   variant=cu$major
-  export CUDAARCHS=${CUDAARCHS:-90} # CMake would choose the GPUs of this machine
+  CUDAARCHS=${CUDAARCHS:-$(gpu_architectures)}
+  export CUDAARCHS=${CUDAARCHS:-90}
+  say "kernels for the architectures $CUDAARCHS; CUDAARCHS names others, such as '80;90'"
+elif [ $# = 0 ] && command -v nvcc >/dev/null && [ -n "$(gpu_architectures)" ]; then
+  say "a wheel for the host runtime, without this machine's GPU; scripts/wheel.sh cuda builds one with it"
 fi
 install_missing "${build_packages[@]}" "${example_packages[@]}" rapidjson-dev libsqlite3-dev python3-venv ||
   die "install what is missing, then run this again: $advice"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Defines the Debian packages that `cpack -G DEB` makes of a build whose prefix is /usr:
-# libmsstream-dev for programmers, and msstream-tools. scripts/deb.sh configures such a build.
+# libmsstream-dev for programmers, and msstream-tools. Of a build with shared libraries they are libmsstream-dev
+# and a package with the libraries, which is named after their SONAMEs; msstream-tools is made with archives
+# alone. scripts/deb.sh configures such a build.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME msstream)
 set(CPACK_PACKAGE_VENDOR msstream)
@@ -8,6 +10,10 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL dev tools)
+if(BUILD_SHARED_LIBS)
+  set(CPACK_COMPONENTS_ALL dev runtime)
+  set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/shared.cmake)
+endif()
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
@@ -41,6 +47,11 @@ if(MSSTREAM_CUDA)
   set(deb_tools_provides "msstream-tools (= ${MSSTREAM_DEB_VERSION})")
 endif()
 
+set(deb_libraries "the static libraries")
+if(BUILD_SHARED_LIBS)
+  set(deb_libraries "links to libraries")
+endif()
+
 # A static library has no shlibs, so that the packages with what it calls are named: fmt of the major
 # version that it was compiled with, and zlib.
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libmsstream${deb_variant}-dev)
@@ -72,8 +83,23 @@ operations. msstream adds the waits that are needed and no others, reuses
 memory across streams without races, and runs the backward pass on the streams
 of the forward pass. ${deb_runtime}
 .
-This package has the headers, the static libraries, and the files that CMake
+This package has the headers, ${deb_libraries}, and the files that CMake
 and pkg-config read.")
+
+if(BUILD_SHARED_LIBS)
+  get_target_property(deb_soversion msstream SOVERSION)
+  get_target_property(deb_folder msstream BINARY_DIR)
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libmsstream${deb_variant}${deb_soversion})
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${deb_folder})  # one of the libraries loads the other
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONFLICTS "libmsstream${deb_other}${deb_soversion}")
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_REPLACES "libmsstream${deb_other}${deb_soversion}")
+  set(CPACK_MSSTREAM_SOVERSION ${deb_soversion})
+  set(CPACK_MSSTREAM_CONTROL_DIR ${PROJECT_BINARY_DIR}/deb-control)
+  set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "This package has the shared libraries that programs of msstream load.
+${deb_runtime}")
+endif()
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME msstream${deb_variant}-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION devel)

@@ -163,6 +163,16 @@ TEST(DoctorDevice, what_stops_or_slows_a_device_is_told) {
   EXPECT_EQ(level_of(device_lines(facts, {}), "device-memory"), Level::note);
 }
 
+TEST(DoctorDevice, the_free_memory_of_a_whole_gpu_is_not_that_of_its_instances) {
+  auto facts = h200();
+  facts.memory_bytes = 2e10;
+  facts.nvml.mig = false;
+  EXPECT_THAT(the_line(device_lines(facts, {}), "device-memory").value, HasSubstr("free"));
+  facts.nvml.mig = true;
+  EXPECT_THAT(the_line(device_lines(facts, {}), "device-memory").value,
+              ::testing::Not(HasSubstr("free")));
+}
+
 TEST(DoctorDevice, a_process_on_another_node_is_slow) {
   msstream::testing::TemporaryFolder const folder;
   auto const device = folder / "sys/bus/pci/devices/0000:1b:00.0";

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests scripts/version.sh, in small clones that have its files and a project(msstream VERSION …)."""
+"""Tests scripts/version.sh and release.sh, in small clones that have their files and a project(msstream VERSION …)."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ class Version(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.sources = Path(folder.name)
         (self.sources / "scripts").mkdir()
-        for script in ("common.sh", "version.sh"):
+        for script in ("common.sh", "version.sh", "release.sh", "write_spdx.py"):
             shutil.copy(SCRIPTS / script, self.sources / "scripts" / script)
         self.write("CMakeLists.txt", "project(msstream VERSION 1.2.3 LANGUAGES CXX)\n")
         self.write("CHANGELOG.md", UNRELEASED)
@@ -43,9 +43,12 @@ class Version(unittest.TestCase):
         self.git("commit", "--quiet", "--message", "one")
         return self.git("rev-parse", "HEAD")[:8]
 
+    def run_script(self, script, *options):
+        return subprocess.run([self.sources / "scripts" / script, *options], check=False, capture_output=True, text=True,
+                              env={**os.environ, "TZ": "Asia/Tokyo"})
+
     def ask(self, *options):
-        return subprocess.run([self.sources / "scripts" / "version.sh", *options], check=False, capture_output=True,
-                              text=True, env={**os.environ, "TZ": "Asia/Tokyo"})
+        return self.run_script("version.sh", *options)
 
     def expect(self, python, debian, time):
         self.assertEqual(self.ask().stdout, python + "\n")
@@ -81,6 +84,22 @@ class Version(unittest.TestCase):
         self.write("another.cpp", "")
         self.expect(f"1.2.3.dev20300102030405+g{name}.changed", f"1.2.3~git20300102030405.{name}.changed", "1893553445")
         self.assertEqual(self.ask("--commit", "HEAD").stdout, "1.2.3\n")
+
+    def test_the_option_commit_needs_a_commit_of_the_clone(self):
+        self.commit(RELEASED)
+        self.git("tag", "v1.2.3")
+        self.write("another.cpp", "")
+        for script in ("version.sh", "release.sh"):
+            for options, message in ((["--commit"], "--commit: expected a commit after it"),
+                                     (["--commit", ""], "--commit: expected a commit after it"),
+                                     (["--commit", "nowhere"], "found nowhere")):
+                result = self.run_script(script, *options)
+                self.assertEqual((result.returncode, result.stdout), (1, ""), f"{script} {options}")
+                self.assertIn(message, result.stderr, f"{script} {options}")
+        self.assertEqual(self.ask("--commit", "v1.2.3").stdout, "1.2.3\n")
+        folder = self.sources / "files"
+        self.assertEqual(self.run_script("release.sh", "--commit", "v1.2.3", folder).stdout,
+                         f"{folder}/msstream-1.2.3.tar.gz\n")
 
     def test_sources_without_git_have_the_version_of_their_file(self):
         self.expect("1.2.3.dev0", "1.2.3~dev0", "")

@@ -75,7 +75,8 @@ Line memory_line(DeviceFacts const& facts) {
   auto line = line_of(facts, "device-memory", "memory");
   line.value = bytes_text(facts.memory_bytes);
   line.quantity = {facts.memory_bytes, "bytes"};
-  if (!facts.nvml.free_bytes) {
+  // NVML's number is that of the whole GPU, of which a program on a MIG device has a part.
+  if (!facts.nvml.free_bytes || facts.nvml.mig.value_or(false)) {
     return line;
   }
   line.value += fmt::format(", {} free", bytes_text(*facts.nvml.free_bytes));

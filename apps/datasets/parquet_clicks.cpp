@@ -61,9 +61,10 @@ ColumnType type_of_ids(std::filesystem::path const& path, bool is_list) {
 }  // namespace
 
 std::unique_ptr<data::Reader> open_parquet_clicks(
-    std::filesystem::path const& path, std::vector<std::vector<data::Transform>> const& lists) {
+    std::vector<std::filesystem::path> const& paths,
+    std::vector<std::vector<data::Transform>> const& lists) {
   require_lists(lists);
-  auto const type = type_of_ids(path, !lists.empty());
+  auto const type = type_of_ids(paths.front(), !lists.empty());
   std::vector<ParquetColumn> columns;
   for (auto const& name : data::numbered_names("C", 1, 26)) {
     auto const field = columns.size();
@@ -76,18 +77,19 @@ std::unique_ptr<data::Reader> open_parquet_clicks(
                      .fields = data::numbered_names("I", 1, 13),
                      .transforms = transforms_of_criteo_numbers()});
   columns.push_back({.name = "Label"});
-  return std::make_unique<ParquetReader>(path, std::move(columns));
+  return std::make_unique<ParquetReader>(paths, std::move(columns));
 }
 
 #else
 
 std::unique_ptr<data::Reader> open_parquet_clicks(
-    std::filesystem::path const& path, std::vector<std::vector<data::Transform>> const& lists) {
+    std::vector<std::filesystem::path> const& paths,
+    std::vector<std::vector<data::Transform>> const& lists) {
   require_lists(lists);
   throw data::DataError(
       fmt::format("{}: expected text, found a Parquet file; this build reads none: configure one "
                   "with -D MSSTREAM_ARROW=…, as docs/data.md says",
-                  path.string()));
+                  paths.front().string()));
 }
 
 #endif

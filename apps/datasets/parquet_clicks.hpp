@@ -10,10 +10,11 @@
 
 namespace msstream::datasets {
 
-/// Opens a Parquet file of Criteo's fields, as open_data() describes it: Label, I1..I13 and
-/// C1..C26. `lists` are ReaderOptions::lists. Throws DataError also in a build without Arrow, and
-/// std::invalid_argument for another number of lists.
+/// Opens Parquet files of Criteo's fields, of which there is at least one, as open_data() describes
+/// them: Label, I1..I13 and C1..C26. `lists` are ReaderOptions::lists. Throws DataError also in a
+/// build without Arrow, and std::invalid_argument for another number of lists.
 [[nodiscard]] std::unique_ptr<data::Reader> open_parquet_clicks(
-    std::filesystem::path const& path, std::vector<std::vector<data::Transform>> const& lists);
+    std::vector<std::filesystem::path> const& paths,
+    std::vector<std::vector<data::Transform>> const& lists);
 
 }  // namespace msstream::datasets

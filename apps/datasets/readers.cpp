@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -129,11 +130,12 @@ DataFormat chosen_format(DataFormat asked, LineChunks chunks, std::string const&
   return format;
 }
 
-std::unique_ptr<data::Reader> reader_of(data::TextFile file, TextFormat const& format) {
+std::unique_ptr<data::Reader> reader_of(std::vector<data::TextFile> files,
+                                        TextFormat const& format) {
   if (format.tabs) {
-    return std::make_unique<data::TsvReader>(std::move(file), format.options);
+    return std::make_unique<data::TsvReader>(std::move(files), format.options);
   }
-  return std::make_unique<data::CsvReader>(std::move(file), format.options);
+  return std::make_unique<data::CsvReader>(std::move(files), format.options);
 }
 
 /// Returns a file whose bytes have been inspected. It is first opened for the inspection, then on
@@ -153,7 +155,14 @@ data::TextFile inspected_file(std::filesystem::path const& path,
 
 std::unique_ptr<data::Reader> open_data(std::filesystem::path const& path,
                                         ReaderOptions const& options) {
+  return open_data(std::vector{path}, options);
+}
+
+std::unique_ptr<data::Reader> open_data(std::vector<std::filesystem::path> const& paths,
+                                        ReaderOptions const& options) {
   require(options.chunk_bytes > 0, "chunk_bytes: expected at least 1, found 0");
+  require(!paths.empty(), "expected at least one file to read");
+  auto const& path = paths.front();
   std::string const name = path.string();
   auto const bytes = std::make_shared<InspectedBytes>(data::open_bytes(path));
   bool const wants_parquet = options.format == DataFormat::criteo_parquet;
@@ -164,7 +173,7 @@ std::unique_ptr<data::Reader> open_data(std::filesystem::path const& path,
   }
   if (is_parquet_file) {
     require(!options.never_married_task, "the never-married task needs census data, found Parquet");
-    return open_parquet_clicks(path, options.lists);
+    return open_parquet_clicks(paths, options.lists);
   }
   bytes->rewind();
   auto const format = text_format(
@@ -173,7 +182,9 @@ std::unique_ptr<data::Reader> open_data(std::filesystem::path const& path,
                     LineChunks(std::make_unique<SharedBytes>(bytes), name, options.chunk_bytes),
                     name));
   bytes->rewind();
-  auto reader = reader_of(inspected_file(path, bytes), format);
+  std::vector<data::TextFile> files{inspected_file(path, bytes)};
+  files.insert(files.end(), paths.begin() + 1, paths.end());
+  auto reader = reader_of(std::move(files), format);
   if (!reader->next_task()) {
     throw data::DataError(fmt::format(
         "{}: expected rows{}, found none", name, format.options.header ? " after the header" : ""));
@@ -181,6 +192,26 @@ std::unique_ptr<data::Reader> open_data(std::filesystem::path const& path,
   bytes->read_on();
   reader->seek({});
   return reader;
+}
+
+std::vector<std::filesystem::path> data_paths(std::string const& option) {
+  std::error_code unknown;
+  if (option.empty()) {
+    return {};
+  }
+  if (std::filesystem::exists(option, unknown)) {
+    return {option};
+  }
+  std::vector<std::filesystem::path> paths;
+  std::string_view rest = option;
+  while (true) {
+    auto const comma = rest.find(',');
+    paths.emplace_back(rest.substr(0, comma));
+    if (comma == std::string_view::npos) {
+      return paths;
+    }
+    rest.remove_prefix(comma + 1);
+  }
 }
 
 }  // namespace msstream::datasets

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -61,5 +62,14 @@ struct ReaderOptions {
 /// once, without seek().
 [[nodiscard]] std::unique_ptr<data::Reader> open_data(std::filesystem::path const& path,
                                                       ReaderOptions const& options = {});
+/// Opens files of one format, which the first one decides, as those of one data set: the rows of
+/// one file follow those of the file before it. A text file without rows that is not the first one
+/// adds none. Throws std::invalid_argument without a file.
+[[nodiscard]] std::unique_ptr<data::Reader> open_data(
+    std::vector<std::filesystem::path> const& paths, ReaderOptions const& options = {});
+
+/// Returns the files that an option such as `day_0,day_1` names, in their order. If there is a file
+/// of that very name, with its commas, it is the only one. Empty: none.
+[[nodiscard]] std::vector<std::filesystem::path> data_paths(std::string const& option);
 
 }  // namespace msstream::datasets

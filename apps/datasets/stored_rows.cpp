@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/stored_rows.hpp"
 
+#include "datasets/held_out_rows.hpp"
 #include "datasets/split.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -77,50 +78,6 @@ class GivingReader final : public StoredReader {
   std::vector<Chunk> chunks_;
 };
 
-/// Counts distinct integers by open addressing. Keys are hashes already, so their low bits select
-/// the slot.
-class DistinctValues {
- public:
-  void insert(std::int64_t key) {
-    if (key == kEmpty) {
-      has_empty_ = true;
-      return;
-    }
-    if (2 * (count_ + 1) > slots_.size()) {
-      grow();
-    }
-    place(key);
-  }
-  [[nodiscard]] std::int64_t count() const noexcept {
-    return static_cast<std::int64_t>(count_) + (has_empty_ ? 1 : 0);
-  }
-
- private:
-  static constexpr std::int64_t kEmpty = 0;
-
-  void place(std::int64_t key) {
-    auto slot = static_cast<std::size_t>(key) & (slots_.size() - 1);
-    while (slots_[slot] != kEmpty && slots_[slot] != key) {
-      slot = (slot + 1) & (slots_.size() - 1);
-    }
-    count_ += slots_[slot] == kEmpty ? 1 : 0;
-    slots_[slot] = key;
-  }
-  void grow() {
-    auto const old = std::exchange(slots_, std::vector<std::int64_t>(2 * slots_.size(), kEmpty));
-    count_ = 0;
-    for (auto const key : old) {
-      if (key != kEmpty) {
-        place(key);
-      }
-    }
-  }
-
-  std::vector<std::int64_t> slots_ = std::vector<std::int64_t>(64, kEmpty);
-  std::size_t count_ = 0;
-  bool has_empty_ = false;
-};
-
 /// Collects the chunks of a reader in their order. Each thread takes the next task when it has
 /// finished one. Tasks are taken one at a time, so all tasks before a failing one have been taken,
 /// too.
@@ -189,62 +146,6 @@ class ParallelLoad {
   std::exception_ptr failure_;
 };
 
-/// Moves those values of a column whose rows are held out to another column. The other values stay
-/// in their memory. Row r has the values from begin_of(r) to begin_of(r + 1).
-template <class T, class BeginOf>
-void move_held_out(data::Values<T>& from,
-                   std::int64_t rows,
-                   BeginOf const& begin_of,
-                   std::int64_t first_row,
-                   std::int64_t holdout,
-                   data::Values<T>& to) {
-  if (from.empty()) {
-    return;
-  }
-  to.reserve(from.size() / static_cast<std::size_t>(holdout) + 1);
-  auto kept = from.begin();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    auto const begin = from.begin() + begin_of(row);
-    auto const end = from.begin() + begin_of(row + 1);
-    if (is_held_out(first_row + row, holdout)) {
-      to.insert(to.end(), begin, end);
-    } else {
-      kept = kept == begin ? end : std::copy(begin, end, kept);
-    }
-  }
-  from.erase(kept, from.end());
-}
-
-/// Removes the rows that are held out from a chunk, and returns them.
-Chunk take_held_out(Chunk& chunk, std::int64_t first_row, std::int64_t holdout) {
-  Chunk taken(chunk.schema());
-  auto const rows = chunk.rows();
-  auto const& columns = chunk.schema().columns();
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    bool const is_jagged = columns[i].is_jagged();
-    auto const offsets = is_jagged ? chunk.offsets(i) : data::Values<std::int64_t>();
-    auto const begin_of = [&](std::int64_t row) {
-      return is_jagged ? offsets[static_cast<std::size_t>(row)] : row * columns[i].width;
-    };
-    auto const move = [&](auto& from, auto& to) {
-      move_held_out(from, rows, begin_of, first_row, holdout, to);
-    };
-    columns[i].is_float() ? move(chunk.floats(i), taken.floats(i))
-                          : move(chunk.ints(i), taken.ints(i));
-    if (columns[i].is_float() && !columns[i].transforms.empty()) {
-      move(chunk.doubles(i), taken.doubles(i));
-    }
-    if (is_jagged) {
-      chunk.offsets(i).resize(1);
-      for (std::int64_t row = 0; row < rows; ++row) {
-        auto& of = (is_held_out(first_row + row, holdout) ? taken : chunk).offsets(i);
-        of.push_back(of.back() + begin_of(row + 1) - begin_of(row));
-      }
-    }
-  }
-  return taken;
-}
-
 }  // namespace
 
 StoredRows::StoredRows(data::Schema schema, std::vector<Chunk> chunks)
@@ -303,18 +204,6 @@ DividedRows divide(StoredRows rows, std::int64_t holdout) {
     first_row += count;
   }
   return divided;
-}
-
-std::int64_t distinct_values(std::span<StoredRows const* const> rows, std::string_view column) {
-  DistinctValues values;
-  for (auto const* part : rows) {
-    for (auto const& chunk : part->chunks()) {
-      for (auto const value : chunk.ints(column)) {
-        values.insert(value);
-      }
-    }
-  }
-  return values.count();
 }
 
 }  // namespace msstream::datasets

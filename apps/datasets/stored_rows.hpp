@@ -7,8 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,11 +51,5 @@ struct DividedRows {
 /// Holds out every `holdout`-th row, as split_rows() does. Rows to train on stay in their memory.
 /// Throws std::invalid_argument for 1 and below 0.
 [[nodiscard]] DividedRows divide(StoredRows rows, std::int64_t holdout);
-
-/// Returns the number of distinct values that a column of integers has in all the rows together,
-/// for which its embedding table should have rows. Throws std::invalid_argument for another column,
-/// and if there is no such column.
-[[nodiscard]] std::int64_t distinct_values(std::span<StoredRows const* const> rows,
-                                           std::string_view column);
 
 }  // namespace msstream::datasets

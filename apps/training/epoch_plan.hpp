@@ -25,7 +25,7 @@ struct EpochPlan {
   }
 };
 
-/// Returns the plan of a program's batches of training rows, which are shuffled in whole epochs.
+/// Returns the plan of a program's batches of training rows, shuffled as the data says.
 /// With LastBatch::dropped, all batches have one size, so that a captured step fits them all.
 template <class Options>
 [[nodiscard]] EpochPlan plan_of(Options const& options,
@@ -34,7 +34,7 @@ template <class Options>
   return {.rows = data.training_rows,
           .loader = {.batch_size = options.batch,
                      .epochs = options.epochs,
-                     .shuffle_rows = data::kWholeEpoch,
+                     .shuffle_rows = data.shuffle_rows,
                      .seed = options.seed,
                      .last_batch = last_batch,
                      .threads = options.reader_threads,

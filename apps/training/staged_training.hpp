@@ -148,10 +148,9 @@ class StagedTraining {
       return captured_->run(feed_);
     }
     auto const& inputs = *places_[static_cast<std::size_t>(batches_ % 2)];
-    {
-      StreamScope<R> const ahead(*first_);
-      feed_(inputs);
-    }
+    // The first stage may issue nothing, and then publishes nothing: without an event of its own,
+    // the copies of this batch would be waited for together with those of the next one.
+    issue_published(*first_, [&] { feed_(inputs); });
     return eager_->run(inputs);
   }
   std::optional<Loss> finish() { return captured_ ? captured_->finish() : eager_->finish(); }

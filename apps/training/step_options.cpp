@@ -32,6 +32,8 @@ StepSetting StepOptions::setting() const {
           .precision = tf32 ? MatmulPrecision::tf32 : MatmulPrecision::float32,
           .reduce_waits = !no_reduce_waits,
           .tables_together = !each_table,
+          .table_rounding = table_rounding,
+          .rounding_seed = seed,
           .loss_scale = scaling,
           .two_stage = staleness};
 }

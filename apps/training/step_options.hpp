@@ -32,6 +32,8 @@ struct StepOptions : cli::StreamOptions,
   bool tf32 = false;
   std::optional<Staleness> staleness = {};       ///< of steps in two stages
   std::optional<LossScaleOptions> scaling = {};  ///< of the loss of a model in float16
+  OptimizerOptions::Rounding table_rounding =
+      OptimizerOptions::Rounding::nearest;  ///< of tables in half precision
   bool capture = false;
   std::string assignment;  ///< path of an assignment of stream groups, or `auto`
   std::string save_assignment;

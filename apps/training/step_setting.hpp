@@ -4,16 +4,18 @@
 #include <msstream/ops/schedule.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 #include <msstream/step/loss_scale.hpp>
+#include <msstream/step/optimizer.hpp>
 #include <msstream/step/two_stage.hpp>
 #include <msstream/stream/stream_pool.hpp>
 
+#include <cstdint>
 #include <limits>
 #include <optional>
 
 namespace msstream::training {
 
 /// The way in which the steps of a training are issued. Results do not depend on it, except on the
-/// precision.
+/// precision and on the rounding of tables.
 struct StepSetting {
   int groups = 1;
   bool merge_streams = true;
@@ -23,7 +25,10 @@ struct StepSetting {
   MatmulPrecision precision = MatmulPrecision::float32;
   bool reduce_waits = true;
   bool tables_together = false;  ///< see OptimizerOptions::tables_together
-  Schedule schedule = {};        ///< see OptimizerOptions::schedule
+  OptimizerOptions::Rounding table_rounding =
+      OptimizerOptions::Rounding::nearest;  ///< see OptimizerOptions::table_rounding
+  std::uint64_t rounding_seed = 0;          ///< see OptimizerOptions::rounding_seed
+  Schedule schedule = {};                   ///< see OptimizerOptions::schedule
   float clip_norm = std::numeric_limits<float>::infinity();  ///< see OptimizerOptions::clip_norm
   std::optional<LossScaleOptions> loss_scale = {};           ///< for gradients in float16
   std::optional<Staleness> two_stage = {};  ///< of steps in two stages, by a StagedTraining

@@ -49,7 +49,9 @@ class StepTraining {
                    {.tables_together = setting.tables_together,
                     .schedule = setting.schedule,
                     .clip_norm = setting.clip_norm,
-                    .loss_scale = loss_scale_}),
+                    .loss_scale = loss_scale_,
+                    .table_rounding = setting.table_rounding,
+                    .rounding_seed = setting.rounding_seed}),
         captures_(setting.captured) {
     if (!pool_.options().propagate_groups) {
       trunk_.emplace(pool_[0]);

@@ -28,6 +28,9 @@ void save_checkpoint(DlrmOptions const& options,
                      ms::data::LoaderPosition const& position) {
   auto metadata = checkpoint_metadata(options, data);
   metadata["position"] = to_string(position);
+  if (data.counts) {
+    metadata["counts"] = to_string(*data.counts);
+  }
   ms::checkpoint::Tensors const tensors(
       training.model().parameters(), training.optimizer(), data.transforms);
   ms::checkpoint::Header const header{.step = position.batches, .metadata = std::move(metadata)};

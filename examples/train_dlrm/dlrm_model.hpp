@@ -69,8 +69,12 @@ class DlrmModel {
                 "bottom",
                 kNumbers,
                 with(shape.bottom, shape.dimension),
-                {.last = ms::ops::Activation::relu}),
-        top_(parameters_, "top", top_inputs(shape), shape.top) {
+                {.last = ms::ops::Activation::relu, .fp8_products = shape.fp8_products}),
+        top_(parameters_,
+             "top",
+             top_inputs(shape),
+             shape.top,
+             {.fp8_products = shape.fp8_products}) {
     if (shape.interaction == Interaction::cross) {
       cross_.emplace(
           parameters_,

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include <iostream>
-#include <memory>
 
 namespace train_dlrm {
 
@@ -52,13 +51,14 @@ void check_two_stage(DlrmOptions const& options) {
 }
 
 void check(DlrmOptions& options) {
-  std::vector<cli::InputOption> inputs{{"--data", options.data},
-                                       {"--resume", options.resume, "--save"}};
+  std::vector<cli::InputOption> inputs{{"--resume", options.resume, "--save"}};
+  training::add_data_files(options.data, inputs);
   std::vector<cli::OutputOption> outputs{{"--save", options.save, ms::OutputFile::Kind::regular}};
   training::add_plan(options, inputs, outputs);
   training::check(options, inputs, outputs);
   training::check_ranks(options, options.batch);
   training::check_with_ranks(options, options);
+  training::check_streaming(options, options.data);
   if (options.holdout == 1) {
     throw UsageError("--holdout 1 would hold out every row; expected 0 (none) or at least 2");
   }
@@ -67,6 +67,10 @@ void check(DlrmOptions& options) {
   options.scaling = training::loss_scale_of(options, shape.precision);
   if (shape.half_tables && shape.precision == ms::Precision::fp32) {
     throw UsageError("--half-tables goes with --precision bf16 or fp16");
+  }
+  if (options.table_rounding != ms::OptimizerOptions::Rounding::nearest && !shape.half_tables) {
+    throw UsageError(
+        "--table-rounding stochastic goes with --half-tables; rows of float32 are not rounded");
   }
   if (shape.tables == TableForm::branches &&
       (shape.is_multi_hot || options.has_tables_in_parts())) {
@@ -102,9 +106,20 @@ void add_model_options(cli::Options& options, DlrmOptions& chosen) {
                      "a lookup for each table, on the stream groups in turn, or one for all");
   cli::add_precision_option(
       options, shape.precision, "of the products and between the layers; fp16 scales the loss");
+  options.add_flag(
+      "--fp8-products",
+      shape.fp8_products,
+      "multiply 8-bit floats in top and bottom layers of 16 inputs and outputs or more");
   training::add_options(options, static_cast<training::Float16Options&>(chosen));
   options.add_flag(
       "--half-tables", shape.half_tables, "rows of tables in the half precision of --precision");
+  options.add_choice(
+      "--table-rounding",
+      chosen.table_rounding,
+      {{"nearest", ms::OptimizerOptions::Rounding::nearest},
+       {"stochastic", ms::OptimizerOptions::Rounding::stochastic}},
+      "of updated rows of --half-tables; stochastic keeps the mean of small updates, "
+      "by --seed");
   options.add<std::int64_t>(
       "--max-rows", shape.max_rows, "rows of a table at most", {1, 1'000'000'000});
   options.add<std::int64_t>(
@@ -151,6 +166,8 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
         "Criteo's file: a label, 13 numbers and 26 words, separated by tabs"},
        {"train_dlrm --data day_0.parquet --multi-hot --max-hotness 20",
         "fields of lists, of which the first 20 ids are used"},
+       {"train_dlrm --data day_0,day_1,day_2 --stream --shuffle-rows 1000000",
+        "files that do not fit into memory, a million rows of which are shuffled at a time"},
        {"train_dlrm --precision bf16 --steps 20 --waits --step-trace step.svg",
         "how many waits a step needs, and a picture of it"},
        {"train_dlrm --tables branches --stream-groups 7 --two-stage exact --capture",
@@ -165,7 +182,7 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
   options.add("--data",
               chosen.data,
               "Criteo's clicks as TSV, CSV (gzipped or not) or Parquet; generated data without it",
-              "a path");
+              "a path, or several with commas between them");
   options.add_flag("--multi-hot",
                    chosen.shape.is_multi_hot,
                    "a field of --data has any number of ids: words with | between them, or a list "
@@ -173,6 +190,7 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
   options.add<std::int64_t>("--rows", chosen.rows, "rows of generated data", {1, 1'000'000'000});
   options.add<std::int64_t>(
       "--holdout", chosen.holdout, "every how-manieth row is for testing; 0: none", {0, 1'000'000});
+  training::add_options(options, static_cast<training::StreamingOptions&>(chosen));
   options.add<std::int64_t>(
       "--batch", chosen.batch, "rows a step, of all ranks together", {1, 1 << 20});
   options.add<std::int64_t>(
@@ -224,7 +242,11 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
       {"tables", shape.tables == TableForm::branches ? "branches" : "fused"},
       {"interaction", shape.interaction == Interaction::cross ? "cross" : "dot"},
       {"precision", cli::name_of(shape.precision)},
+      {"fp8_products", shape.fp8_products},
       {"half_tables", shape.half_tables},
+      {"table_rounding",
+       options.table_rounding == ms::OptimizerOptions::Rounding::stochastic ? "stochastic"
+                                                                            : "nearest"},
       {"loss_scale", options.loss_scale},
       {"find_overflow", options.find_overflow},
       {"multi_hot", shape.is_multi_hot},
@@ -241,6 +263,7 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
                                          : "stale"},
       {"save", options.save},
       {"resume", options.resume}};
+  described.update(training::describe(static_cast<training::StreamingOptions const&>(options)));
   described.update(training::describe(static_cast<training::StepOptions const&>(options)));
   described.update(training::describe(static_cast<training::RankOptions const&>(options)));
   return described;
@@ -277,23 +300,27 @@ void note_cut_lists(DlrmShape const& shape, std::vector<std::int64_t> const& lon
 }  // namespace
 
 training::TrainingData load_training_data(DlrmOptions const& options) {
-  bool const generates = options.data.empty();
-  std::unique_ptr<ms::data::Reader> reader;
-  if (generates) {
+  training::TrainingDataOptions const rows{.holdout = options.holdout,
+                                           .buckets = options.shape.max_rows};
+  auto data = [&] {
+    if (!options.data.empty()) {
+      return training::data_of_files({.data = options.data,
+                                      .reader = reader_options(options.shape),
+                                      .rows = rows,
+                                      .resume = options.resume,
+                                      .quiet = options.quiet},
+                                     options);
+    }
     datasets::GeneratedOptions chosen{
         .rows = options.rows, .seed = options.seed, .has_small_keys = true};
     for (std::size_t field = 0; field < kFields; ++field) {
       chosen.hotness_of_fields.push_back(options.shape.hotness(field));
       chosen.cardinalities.push_back(options.shape.rows(field));
     }
-    reader = std::make_unique<datasets::GeneratedReader>(chosen);
-  } else {
-    reader = datasets::open_data(options.data, reader_options(options.shape));
-  }
-  auto data = training::load_training_data(
-      *reader,
-      generates ? fmt::format("generated data, seed {}", options.seed) : options.data,
-      {.holdout = options.holdout, .buckets = options.shape.max_rows});
+    datasets::GeneratedReader reader(chosen);
+    return training::load_training_data(
+        reader, fmt::format("generated data, seed {}", options.seed), rows);
+  }();
   if (data.columns.fields() != static_cast<std::int64_t>(kFields) ||
       data.columns.continuous != kNumbers) {
     throw UsageError(

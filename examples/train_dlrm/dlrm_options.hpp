@@ -4,6 +4,7 @@
 #include "dlrm_shape.hpp"
 #include "training/rank_options.hpp"
 #include "training/step_options.hpp"
+#include "training/streaming_options.hpp"
 #include "training/table_parts.hpp"
 #include "training/training_data.hpp"
 
@@ -23,7 +24,9 @@ namespace train_dlrm {
 enum class Stages : std::uint8_t { none, exact, stale };
 
 /// The command-line options of the program train_dlrm, with their defaults.
-struct DlrmOptions : ms::training::StepOptions, ms::training::RankOptions {
+struct DlrmOptions : ms::training::StepOptions,
+                     ms::training::RankOptions,
+                     ms::training::StreamingOptions {
   DlrmOptions() {
     optimizer = ms::ops::OptimizerKind::rowwise_adagrad;
     learning_rate = 0.01F;

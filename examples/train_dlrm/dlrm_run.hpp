@@ -6,6 +6,7 @@
 #include "dlrm_model.hpp"
 #include "dlrm_options.hpp"
 #include "dlrm_tables.hpp"
+#include "training/area_metric.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
 #include "training/staged_training.hpp"
@@ -252,9 +253,8 @@ class DlrmTraining {
               ranks_.loader_to_evaluate({.batch_size = batch_rows,
                                          .threads = options_.reader_threads,
                                          .transforms = data_.transforms}));
-    ms::metrics::Auc<R> const area(
-        training_.device(),
-        {.capacity = ranks_.rows_to_evaluate(rows, batch_rows), .weighted = !ranks_.is_alone()});
+    auto const area = ms::training::area_metric(
+        training_.device(), ranks_.rows_to_evaluate(rows, batch_rows), !ranks_.is_alone());
     ms::metrics::LogLoss<R> const log_loss(training_.device());
     while (auto const fed = feed.next()) {
       auto const batch = columns_for_model(*fed);

@@ -48,6 +48,7 @@ struct DlrmShape {
   std::int64_t cross_layers = 3;
   std::int64_t cross_rank = 512;
   ms::Precision precision = ms::Precision::fp32;
+  bool fp8_products = false;  ///< whether top and bottom layers multiply 8-bit floats
   bool hashes_ids = false;    ///< whether ids are any numbers, of which a hash gives the row
   bool is_multi_hot = false;  ///< whether bags have offsets, and any number of rows as their ids
   bool half_tables =

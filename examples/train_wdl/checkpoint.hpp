@@ -44,6 +44,9 @@ void save_checkpoint(TrainOptions const& options,
                      ms::data::LoaderPosition const& position) {
   auto metadata = checkpoint_metadata(options, data);
   metadata["position"] = to_string(position);
+  if (data.counts) {
+    metadata["counts"] = to_string(*data.counts);
+  }
   auto const tensors = saved_tensors(data, model, optimizer);
   ms::checkpoint::Header const header{.step = position.batches, .metadata = std::move(metadata)};
   if (model.in_parts()) {

@@ -72,8 +72,9 @@ void check(TrainOptions& options) {
     throw UsageError(
         "--overlap does not go with --check and --trace, which change or record the times too");
   }
-  std::vector<cli::InputOption> inputs{{"--data", options.data},
-                                       {"--resume", options.resume, "--save"}};
+  training::check_streaming(options, options.data);
+  std::vector<cli::InputOption> inputs{{"--resume", options.resume, "--save"}};
+  training::add_data_files(options.data, inputs);
   std::vector<cli::OutputOption> outputs{
       {"--save", options.save, msstream::OutputFile::Kind::regular},
       {"--report", options.report},
@@ -142,7 +143,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
   options.add("--data",
               chosen.data,
               "CSV or TSV file, gzipped or not, or Parquet; generated data without it",
-              "a path");
+              "a path, or several with commas between them");
   options.add_choice("--format",
                      chosen.format,
                      {{"auto", datasets::DataFormat::automatic},
@@ -156,6 +157,7 @@ TrainOptions parse_options(cli::Arguments const& arguments) {
       "--holdout", chosen.holdout, "every how-manieth row is for testing; 0: none", {0, 1'000'000});
   options.add<int>(
       "--reader-threads", chosen.reader_threads, "threads that fill batches ahead", {1, 64});
+  training::add_options(options, static_cast<training::StreamingOptions&>(chosen));
 
   cli::add_options(options, static_cast<cli::StreamOptions&>(chosen));
 
@@ -227,6 +229,7 @@ nlohmann::ordered_json describe(TrainOptions const& options) {
                                       {"format", datasets::name_of(options.format)},
                                       {"rows", options.rows},
                                       {"holdout", options.holdout}};
+  described.update(training::describe(static_cast<training::StreamingOptions const&>(options)));
   described.update(cli::describe(static_cast<cli::StreamOptions const&>(options)));
   described.update({{"tables", options.tables == TableForm::fused ? "fused" : "branches"},
                     {"embedding_dim", options.embedding_dim},

@@ -9,6 +9,7 @@
 #include "training/rank_options.hpp"
 #include "training/step_setting.hpp"
 #include "training/step_trace_options.hpp"
+#include "training/streaming_options.hpp"
 #include "training/update_options.hpp"
 
 #include <msstream/ops/precision.hpp>
@@ -35,7 +36,8 @@ struct TrainOptions : ms::cli::StreamOptions,
                       ms::training::RankOptions,
                       ms::training::DashboardOption,
                       ms::training::StepTraceOptions,
-                      ms::training::Float16Options {
+                      ms::training::Float16Options,
+                      ms::training::StreamingOptions {
   std::string data;
   msstream::datasets::DataFormat format = msstream::datasets::DataFormat::automatic;
   std::int64_t rows = 400'000;

@@ -6,6 +6,7 @@
 #include "cli/overlap_option.hpp"
 #include "table_specs.hpp"
 #include "train_options.hpp"
+#include "training/area_metric.hpp"
 #include "training/click_batch.hpp"
 #include "training/dashboard_feed.hpp"
 #include "training/diverged.hpp"
@@ -385,8 +386,8 @@ class Trainer {
                                          .threads = options_.reader_threads,
                                          .transforms = data_.transforms}));
     bool const alone = ranks_.is_alone();
-    ms::metrics::Auc auc(
-        device_, {.capacity = ranks_.rows_to_evaluate(rows, batch_rows), .weighted = !alone});
+    auto const auc =
+        ms::training::area_metric(device_, ranks_.rows_to_evaluate(rows, batch_rows), !alone);
     ms::metrics::LogLoss log_loss(device_);
     ms::metrics::MetricSet const metrics(auc, log_loss);
     while (auto const fed = feed.next()) {

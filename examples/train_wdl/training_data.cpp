@@ -5,31 +5,24 @@
 
 #include <fmt/core.h>
 
-#include <memory>
-
 namespace train_wdl {
 
 namespace datasets = msstream::datasets;
 namespace training = msstream::training;
 
-namespace {
-
-std::unique_ptr<ms::data::Reader> open_reader(TrainOptions const& options) {
-  if (options.data.empty()) {
-    return std::make_unique<datasets::GeneratedReader>(
-        datasets::GeneratedOptions{.rows = options.rows, .seed = options.seed});
-  }
-  return datasets::open_data(options.data, {.format = options.format});
-}
-
-}  // namespace
-
 TrainingData load_training_data(TrainOptions const& options) {
-  auto const reader = open_reader(options);
+  training::TrainingDataOptions const rows{.holdout = options.holdout, .buckets = options.buckets};
+  if (!options.data.empty()) {
+    return training::data_of_files({.data = options.data,
+                                    .reader = {.format = options.format},
+                                    .rows = rows,
+                                    .resume = options.resume,
+                                    .quiet = options.quiet},
+                                   options);
+  }
+  datasets::GeneratedReader reader({.rows = options.rows, .seed = options.seed});
   return training::load_training_data(
-      *reader,
-      options.data.empty() ? fmt::format("generated data, seed {}", options.seed) : options.data,
-      {.holdout = options.holdout, .buckets = options.buckets});
+      reader, fmt::format("generated data, seed {}", options.seed), rows);
 }
 
 }  // namespace train_wdl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/stored_rows.hpp"
 
+#include "datasets/distinct_values.hpp"
 #include "datasets/split.hpp"
 #include "ops/ops_fixture.hpp"
 
@@ -10,7 +11,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -244,22 +244,16 @@ TEST(StoredRows, rows_that_are_held_out_are_not_learned_from) {
   EXPECT_THAT(transforms.apply(held_out.chunks().front()).floats("x"), ElementsAre(3.0F));
 }
 
-TEST(StoredRows, count_distinct_values_zero_among_them) {
-  data::Schema const schema(
-      {{"few", data::ColumnType::int64}, {"many", data::ColumnType::int64}, {"x"}});
-  StoredRows parts[2] = {StoredRows(schema), StoredRows(schema)};
+TEST(DistinctValues, count_each_value_once_zero_among_them) {
+  DistinctValues few;
+  DistinctValues many;
+  EXPECT_EQ(few.count(), 0);
   for (std::int64_t row = 0; row < 1000; ++row) {
-    data::Chunk chunk(schema);
-    chunk.ints("few").push_back(row % 3);
-    chunk.ints("many").push_back(row << 40);  // values that agree in their low bits
-    chunk.floats("x").push_back(0);
-    parts[row % 2].add(std::move(chunk));
+    few.insert(row % 3);
+    many.insert(row << 40);  // values that agree in their low bits
   }
-  std::array const both{&std::as_const(parts[0]), &std::as_const(parts[1])};
-  EXPECT_EQ(distinct_values(both, "few"), 3);
-  EXPECT_EQ(distinct_values(both, "many"), 1000);
-  expect_refused([&] { (void)distinct_values(both, "z"); }, "no column 'z'");
-  expect_refused([&] { (void)distinct_values(both, "x"); }, "'x'");
+  EXPECT_EQ(few.count(), 3);
+  EXPECT_EQ(many.count(), 1000);
 }
 
 TEST(Split, every_fifth_row_is_held_out) {

@@ -61,6 +61,27 @@ TEST_P(TrainDlrmForms, branches_have_the_same_bits_however_issued) {
   }
 }
 
+TEST_P(TrainDlrmForms, stochastically_rounded_tables_have_the_same_bits_however_issued) {
+  auto const half = small() + Words{"--precision", "bf16", "--half-tables", "--lr", "0.0001"};
+  auto const rounded = half + Words{"--table-rounding", "stochastic"};
+  for (std::string const tables : {"fused", "branches"}) {
+    auto const model = rounded + Words{"--tables", tables};
+    auto const expected = results_of(model + Words{"--stream-groups", "1"});
+    for (auto const& way : {Words{"--stream-groups", "4", "--launch-threads", "per_group"},
+                            Words{"--stream-groups", "7", "--capture"},
+                            Words{"--stream-groups", "7", "--update-each-table"},
+                            Words{"--two-stage", "exact", "--capture"}}) {
+      EXPECT_EQ(results_of(model + way), expected) << ::testing::PrintToString(model + way);
+    }
+    auto const nearest = half + Words{"--tables", tables};
+    EXPECT_NE(results_of(nearest), expected);
+    EXPECT_EQ(results_of(nearest + Words{"--table-rounding", "nearest"}), results_of(nearest));
+  }
+  EXPECT_EQ(report_of(rounded)["options"]["table_rounding"], "stochastic");
+  EXPECT_EQ(report_of(half)["options"]["table_rounding"], "nearest");
+  expect_usage_error({"--table-rounding", "stochastic"}, "goes with --half-tables");
+}
+
 TEST_P(TrainDlrmForms, branches_are_a_lookup_for_each_table) {
   auto const operations = [&](std::string const& tables) {
     return report_of(small() + Words{"--tables", tables, "--waits"})["traced_step"]["operations"]

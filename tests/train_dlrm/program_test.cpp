@@ -55,6 +55,29 @@ TEST_P(TrainDlrm, losses_of_half_precision_are_near_those_of_float32) {
   }
 }
 
+TEST_P(TrainDlrm, losses_with_fp8_products_are_near_those_of_float32) {
+  // The layers have the 16 inputs and outputs from which products are of 8-bit floats.
+  auto const wide = [](Words const& more) {
+    return Words{"--runtime",     runtime(), "--rows",   "120", "--max-rows", "50",
+                 "--max-hotness", "3",       "--batch",  "16",  "--epochs",   "2",
+                 "--dimension",   "16",      "--bottom", "32",  "--top",      "32,16,1",
+                 "--cross-rank",  "4",       "--steps",  "8",   "--quiet"} +
+           more;
+  };
+  auto const exact = report_of(wide({}))["losses"];
+  for (char const* const precision : {"fp32", "bf16", "fp16"}) {
+    Words const more{"--precision", precision};
+    auto const fp8 = wide(more + Words{"--fp8-products"});
+    auto const losses = report_of(fp8)["losses"];
+    ASSERT_EQ(losses.size(), exact.size());
+    EXPECT_NE(losses, report_of(wide(more))["losses"]) << "the products were not of 8-bit floats";
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_NEAR(losses[i].get<double>(), exact[i].get<double>(), 0.05) << precision << i;
+    }
+    expect_same_bits_however_issued(fp8);
+  }
+}
+
 TEST_P(TrainDlrm, report_says_how_the_run_was_and_went) {
   expect_complete_report(small(), 8);
   auto const report = report_of(small() + Words{"--precision", "bf16", "--interaction", "dot"});
@@ -88,10 +111,12 @@ TEST_P(TrainDlrm, goes_on_with_the_same_bits_in_the_middle_of_an_epoch) {
   auto const steps = [&](char const* count, Words const& more) {
     return small() + Words{"--steps", count} + more;
   };
-  std::vector<Words> ways = {Words{"--precision", "fp32", "--interaction", "dot"},
-                             Words{"--precision", "bf16"},
-                             Words{"--precision", "bf16", "--half-tables"},
-                             Words{"--precision", "fp16"}};
+  std::vector<Words> ways = {
+      Words{"--precision", "fp32", "--interaction", "dot"},
+      Words{"--precision", "bf16"},
+      Words{"--precision", "bf16", "--half-tables"},
+      Words{"--precision", "bf16", "--half-tables"} + Words{"--table-rounding", "stochastic"},
+      Words{"--precision", "fp16"}};
   if (has_devices_for(2)) {
     ways.push_back({"--precision", "bf16", "--ranks", "2"});
   }

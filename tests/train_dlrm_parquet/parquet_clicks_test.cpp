@@ -117,6 +117,27 @@ TEST_F(TrainDlrmParquet, ids_that_are_integers_have_the_bits_of_lists_of_one) {
   EXPECT_EQ(results_of(lists + Words{"--multi-hot"}), scalars);
 }
 
+TEST_F(TrainDlrmParquet, rows_that_stay_in_files_have_the_bits_of_loaded_rows) {
+  for (bool const are_lists : {false, true}) {
+    auto const rows = click_rows(120, are_lists ? 0 : 1, are_lists ? 5 : 1);
+    auto const whole = on("all.parquet", fields_of(rows, are_lists)) +
+                       (are_lists ? Words{"--multi-hot"} : Words{});
+    auto const loaded = results_of(whole);
+    EXPECT_EQ(results_of(whole + Words{"--stream"}), loaded);
+    auto const windows = results_of(whole + Words{"--stream", "--shuffle-rows", "32"});
+    EXPECT_NE(windows, loaded);
+    static_cast<void>(on("day_0", fields_of({rows.begin(), rows.begin() + 70}, are_lists)));
+    static_cast<void>(on("day_1", fields_of({rows.begin() + 70, rows.end()}, are_lists)));
+    EXPECT_EQ(results_of(whole + Words{"--data", path("day_0") + "," + path("day_1")} +
+                         Words{"--stream", "--shuffle-rows", "32"}),
+              windows);
+    ASSERT_EQ(run(whole + Words{"--stream", "--steps", "5", "--save", path("half")}).status, 0);
+    auto const second = report_of(whole + Words{"--stream", "--resume", path("half")});
+    EXPECT_EQ(second["first_step"], 5);
+    EXPECT_EQ(second["losses"].back(), loaded[0].back());
+  }
+}
+
 TEST_F(TrainDlrmParquet, files_that_do_not_fit_are_refused_by_what_is_wrong) {
   auto const rows = click_rows(120, 1, 1);
   auto const words = fields_of(rows, false);
@@ -128,6 +149,9 @@ TEST_F(TrainDlrmParquet, files_that_do_not_fit_are_refused_by_what_is_wrong) {
   auto wrong = rows;
   wrong[7].label = 2;
   expect_refused(on("label.parquet", fields_of(wrong, false)),
+                 "label.parquet: column 'Label'",
+                 "expected 0 or 1, found 2");
+  expect_refused(on("label.parquet", fields_of(wrong, false)) + Words{"--stream"},
                  "label.parquet: column 'Label'",
                  "expected 0 or 1, found 2");
 }

@@ -42,8 +42,8 @@ struct LoaderOptions {
   std::int64_t epochs = 1;        ///< 0 gives no batch
   /// The number of consecutive rows that are shuffled among each other, rounded up to whole batches
   /// of all ranks. 0: the rows keep their order. A window of rows is in memory while it is used,
-  /// and the next one while it is read. If an epoch is no longer than a window, its rows stay in
-  /// memory, and are read once.
+  /// and up to two more that are read ahead. If an epoch is no longer than a window, its rows stay
+  /// in memory, and are read once.
   std::int64_t shuffle_rows = 0;
   std::uint64_t seed = 1;                     ///< of the order of rows
   LastBatch last_batch = LastBatch::partial;  ///< of an epoch, with fewer rows

@@ -104,7 +104,7 @@ struct MoveRows {
                          Columns<4> const& sum,
                          float squares,
                          std::int64_t width) const {
-    ahead.columns.move_columns(step, sum, squares, width);
+    ahead.columns.move_columns(step, sum, squares, width, NearestRounding{}.at(row, column));
     ahead.columns.store(table, row, column);
   }
 };

@@ -6,6 +6,7 @@
 #include "embedding_gradient/tables_pairs.cuh"
 
 #include <cstdint>
+#include <type_traits>
 
 /// The second launch of the sums of embedding_gradient/tables_sums.cuh: completes rows whose
 /// positions lie in several parts.
@@ -77,20 +78,39 @@ struct TableSumBorder {
   }
 };
 
+/// Four columns of a sum that a lane has.
+struct BorderSum {
+  static constexpr int kQuads = 1;
+  Columns<kTableSumCount> at[kQuads];
+};
+
+/// Calls function(q) for q from First to Count - 1, which are constants of the compiler. A loop of
+/// so few steps takes more registers, even if it is unrolled.
+template <int Count, int First = 0, class Function>
+__device__ __forceinline__ void for_quads(Function const& function) {
+  if constexpr (First < Count) {
+    function(std::integral_constant<int, First>{});
+    for_quads<Count, First + 1>(function);
+  }
+}
+
 /// Completes the sums of rows whose sorted positions lie in several parts, those that end in the
 /// parts of one block: a warp per part, or the whole block if a row has many partial sums. All
-/// lanes of one warp call finish(border, column, sum) for every 32 * kTableSumCount columns of a
-/// row, also those whose columns are beyond its width. No other warp completes the row. All threads
-/// of the block must call complete_sums() together.
-template <class Finish>
+/// lanes of one warp call finish(border, column, sum) for every Sum::kQuads * 32 * kTableSumCount
+/// columns of a row, also those whose columns are beyond its width. Each part of the sum has
+/// kTableSumCount columns, 32 * kTableSumCount further on than the part before. No other warp
+/// completes the row. All threads of the block must call complete_sums() together.
+template <class Sum, class Finish>
 __device__ void complete_sums(TablesGradientArgs const& args,
                               TableSumParts const& parts,
                               std::int64_t widest,
                               float const* tails,
                               float const* heads,
                               Finish const& finish) {
+  constexpr int kQuads = Sum::kQuads;
+  constexpr int kDistance = 32 * kTableSumCount;
   __shared__ bool is_long[kTableSumWarps];
-  __shared__ float partials[kTableSumWarps][32 * kTableSumCount];
+  __shared__ float partials[kTableSumWarps][kDistance];
   auto const first_part = std::int64_t{blockIdx.x} * kTableSumWarps;
   int const warp = static_cast<int>(threadIdx.x) / 32;
   int const lane = static_cast<int>(threadIdx.x) % 32;
@@ -106,9 +126,12 @@ __device__ void complete_sums(TablesGradientArgs const& args,
                    : Columns<kTableSumCount>{};
       };
   if (!mine.is_long()) {
-    for (int base = 0; base < mine.width; base += 32 * kTableSumCount) {
+    for (int base = 0; base < mine.width; base += kQuads * kDistance) {
       int const column = base + lane * kTableSumCount;
-      finish(mine, column, sum_of(mine, mine.tails, true, column));
+      Sum sums;
+      for_quads<kQuads>(
+          [&](auto q) { sums.at[q] = sum_of(mine, mine.tails, true, column + q * kDistance); });
+      finish(mine, column, sums);
     }
   }
   __syncthreads();
@@ -121,27 +144,47 @@ __device__ void complete_sums(TablesGradientArgs const& args,
         ceil_div<std::int64_t>(border.tails.end - border.tails.begin, kTableSumWarps);
     auto const begin = min(border.tails.begin + warp * share, border.tails.end);
     PlaceRange const own{begin, min(begin + share, border.tails.end)};
-    for (int base = 0; base < border.width; base += 32 * kTableSumCount) {
-      int const column = base + lane * kTableSumCount;
-      auto sum = sum_of(border, own, warp == kTableSumWarps - 1, column);
+    for (int base = 0; base < border.width; base += kQuads * kDistance) {
+      int const first_column = base + lane * kTableSumCount;
+      Sum sums;
+      for_quads<kQuads>([&](auto q) {
+        int const column = first_column + q * kDistance;
+        auto& sum = sums.at[q];
+        sum = sum_of(border, own, warp == kTableSumWarps - 1, column);
 #pragma unroll
-      for (int c = 0; c < kTableSumCount; ++c) {
-        partials[warp][lane * kTableSumCount + c] = sum.at[c];
-      }
-      __syncthreads();
-      if (warp == 0) {
-        for (int other = 1; other < kTableSumWarps; ++other) {
+        for (int c = 0; c < kTableSumCount; ++c) {
+          partials[warp][lane * kTableSumCount + c] = sum.at[c];
+        }
+        __syncthreads();
+        if (warp == 0) {
+          for (int other = 1; other < kTableSumWarps; ++other) {
 #pragma unroll
-          for (int c = 0; c < kTableSumCount; ++c) {
-            sum.at[c] = __fadd_rn(sum.at[c], partials[other][lane * kTableSumCount + c]);
+            for (int c = 0; c < kTableSumCount; ++c) {
+              sum.at[c] = __fadd_rn(sum.at[c], partials[other][lane * kTableSumCount + c]);
+            }
           }
         }
-        finish(border, column, sum);
+        if (q + 1 < kQuads) {
+          __syncthreads();
+        }
+      });
+      if (warp == 0) {
+        finish(border, first_column, sums);
       }
       __syncthreads();
     }
   }
 }
+
+/// The sum of a row that a sink takes at once.
+template <class Sink, bool IsWide>
+struct BorderOf {
+  using Sum = BorderSum;
+};
+template <class Sink>
+struct BorderOf<Sink, true> {
+  using Sum = typename Sink::Division::Sum;
+};
 
 /// Completes rows whose sorted positions lie in several parts. For a sink that finds tables, the
 /// blocks after those for the parts find the first distinct row of each table.
@@ -166,22 +209,31 @@ __global__ void __launch_bounds__(kTableSumThreads)
   if (sink.is_skipped()) {
     return;
   }
-  auto const finish =
-      [&](TableSumBorder const& border, std::int64_t column, Columns<kTableSumCount> const& sum) {
-        auto const table = sink.table(args, border.table);
-        if (!table.exists()) {
-          return;
-        }
-        RowLanes shape(32 * kTableSumCount, kTableSumCount);
-        shape.width = border.width;
-        auto const target = sink.target_of(args, border.table, border.rank);
-        typename Sink::Ahead ahead;
-        ahead.load(table, target, column);
-        float squares[] = {sink.squares_of(table, ahead, sum)};
-        sink.add_squares(squares, shape);
-        sink.finish(table, ahead, shape, target, column, sum, squares[0]);
-      };
-  complete_sums(args, parts, widest, tails, heads, finish);
+  using Sum = typename BorderOf<Sink, Sink::kIsWide>::Sum;
+  auto const finish = [&](TableSumBorder const& border, std::int64_t column, Sum const& sums) {
+    auto const table = sink.table(args, border.table);
+    if (!table.exists()) {
+      return;
+    }
+    RowLanes shape(32 * kTableSumCount, kTableSumCount);
+    shape.width = border.width;
+    auto const target = sink.target_of(args, border.table, border.rank);
+    if constexpr (Sink::kIsWide) {
+      typename Sink::Division::Lane lane(static_cast<int>(column), 32 * kTableSumCount);
+      lane.set_width(border.width);
+      typename Sink::Held ahead;
+      ahead.load(table, target, lane);
+      sink.finish(table, ahead, target, lane, sums, sink.squares_of(table, ahead, sums, shape));
+    } else {
+      auto const& sum = sums.at[0];
+      typename Sink::Ahead ahead;
+      ahead.load(table, target, column);
+      float squares[] = {sink.squares_of(table, ahead, sum)};
+      sink.add_squares(squares, shape);
+      sink.finish(table, ahead, shape, target, column, sum, squares[0]);
+    }
+  };
+  complete_sums<Sum>(args, parts, widest, tails, heads, finish);
 }
 
 /// Sums the gradients of the distinct rows of many tables, and passes the sums to the sink.
@@ -205,8 +257,8 @@ void launch_table_sums(CudaStream stream, TablesGradientArgs const& args, Sink c
   };
   if (parts.parts > 0) {
     if constexpr (Sink::kTakesPairs) {
-      QuadPairs const pairs(plan.widest);
-      launch(table_sum_pairs_kernel<Sink>, pairs, pairs.shape);
+      typename Sink::Division const division(plan.widest);
+      launch(table_sum_pairs_kernel<Sink>, division, division.shape);
     } else {
       RowLanes const shape(plan.widest, kTableSumCount);
       launch(table_sum_parts_kernel<Sink>, shape, shape);
@@ -221,16 +273,6 @@ void launch_table_sums(CudaStream stream, TablesGradientArgs const& args, Sink c
         args, sink, parts, plan.widest, tables, borders.tails, borders.heads);
     check_launch("sums of tables, borders");
   }
-}
-
-/// Returns whether four neighbouring columns of the output gradient of a table can be loaded at
-/// once.
-[[nodiscard]] inline bool has_whole_gradient(TablesGradientArgs const& args,
-                                             TableDescriptor const& table) {
-  auto const bytes = kTableSumCount * bytes_of(args.gradient_dtype);
-  return table.width % kTableSumCount == 0 && table.first_column % kTableSumCount == 0 &&
-         stride_or(args.gradient_stride, args.plan->width) % kTableSumCount == 0 &&
-         reinterpret_cast<std::uintptr_t>(args.output_gradient) % bytes == 0;
 }
 
 }  // namespace msstream::ops::kernels

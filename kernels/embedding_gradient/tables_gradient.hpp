@@ -57,6 +57,15 @@ struct TablesGradientArgs {
   /// From embedding_tables_lookup(), or null if all bags of tables of Pooling::max have one id.
   std::int32_t const* argmax = nullptr;
 };
+/// Returns whether four neighbouring columns of the output gradient of a table can be loaded at
+/// once.
+[[nodiscard]] inline bool has_whole_gradient(TablesGradientArgs const& args,
+                                             TableDescriptor const& table) {
+  auto const bytes = 4 * bytes_of(args.gradient_dtype);
+  return table.width % 4 == 0 && table.first_column % 4 == 0 &&
+         stride_or(args.gradient_stride, args.plan->width) % 4 == 0 &&
+         reinterpret_cast<std::uintptr_t>(args.output_gradient) % bytes == 0;
+}
 /// Returns the bytes of workspace that embedding_tables_gradient() needs, without a query of the
 /// device. Returns 0 on the host.
 std::size_t embedding_tables_gradient_workspace_bytes(HostStream stream,

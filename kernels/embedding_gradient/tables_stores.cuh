@@ -12,6 +12,8 @@ template <bool IsWhole>
 struct StoreTableSums {
   static constexpr bool kIsWhole = IsWhole;
   static constexpr bool kTakesPairs = IsWhole;
+  static constexpr bool kIsWide = false;
+  using Division = QuadPairs;
   static constexpr int kInFlight = 4;
   static constexpr int kBlocks = 4;
   static constexpr bool kFindsTables = true;
@@ -54,17 +56,19 @@ struct StoreTableSums {
     }
   }
 
-  struct Pair {
+  /// Sums are stored where nothing is read.
+  __device__ void prefetch(Table const&, std::int64_t, ColumnsAhead const&) const {}
+  struct Held {
     __device__ void load(Table const&, std::int64_t, LaneColumns const&) {}
   };
   __device__ float squares_of(Table const&,
-                              Pair const&,
+                              Held const&,
                               PairOfColumns const&,
                               RowLanes const&) const {
     return 0.0F;
   }
   __device__ void finish(Table const&,
-                         Pair const&,
+                         Held const&,
                          std::int64_t row,
                          LaneColumns const& lane,
                          PairOfColumns const& sum,

@@ -30,9 +30,12 @@ inline constexpr int kTableSumCount = 4;  ///< columns per lane
 // A sink receives each row of gradients that has been summed up. It maps the rank (number) of a sum
 // to its target, a row of its memory:
 //
-//   kTakesPairs   whether rows are read four columns at a time. The sink then has Pair, the columns
-//                 of a target that a lane has, and forms of squares_of() and finish() that take it
+//   kTakesPairs   whether rows are read four columns at a time. The sink then has Division, the
+//                 division of rows among lanes, Held, the columns of a target that a lane has, and
+//                 forms of squares_of() and finish() that take it
 //                 (embedding_gradient/tables_pairs.cuh)
+//   kIsWide       whether that is a division of rows of more than 128 columns, all of which the
+//                 lanes hold at once (embedding_gradient/tables_wide.cuh)
 //   kInFlight     otherwise: positions whose gradients and targets are requested at once
 //   kBlocks       blocks per multiprocessor, at least: as many as the registers allow
 //   Table         what the sink must know of a table; it may exist for another launch only

@@ -23,11 +23,12 @@ std::vector<Mover> movers_of(OptimizerRule const& rule, TablesUpdateArgs const& 
   for (std::size_t t = 0; t < args.moves.size(); ++t) {
     auto const& table = args.gradient.plan->tables[t];
     auto const& move = args.moves[t];
-    movers.push_back({move.moves
-                          ? row_mover("embedding_tables_update: a table", rule.kind, table.dtype)
-                          : nullptr,
-                      {const_cast<void*>(table.table), move.state0, move.state1, table.width},
-                      move.numbers});
+    movers.push_back(
+        {move.moves
+             ? row_mover("embedding_tables_update: a table", rule.kind, table.dtype, move.rounding)
+             : nullptr,
+         {const_cast<void*>(table.table), move.state0, move.state1, table.width, move.rounding},
+         move.numbers});
   }
   return movers;
 }
@@ -39,8 +40,11 @@ void update_rows_of_tables(OptimizerRule const& rule,
                            TableSizes const& tables,
                            std::vector<Mover> const& movers) {
   std::vector<StepRule> rules;
+  std::vector<HostTable> moved;
   for (auto const& mover : movers) {
     rules.push_back(step_rule_of(rule, mover.numbers, step));
+    moved.push_back(mover.table);
+    moved.back().step = step_of(step);
   }
   for_rows_of_tables<T>(args, tables, [&] {
     std::vector<float> gradient(static_cast<std::size_t>(tables.widest));
@@ -50,7 +54,7 @@ void update_rows_of_tables(OptimizerRule const& rule,
       if (mover.move != nullptr) {
         sum_row_of_table<T>(args, tables, number, u, gradient.data());
         mover.move(
-            rules[t], mover.table, args.unique_rows[u] - args.first_rows[number], gradient.data());
+            rules[t], moved[t], args.unique_rows[u] - args.first_rows[number], gradient.data());
       }
     };
   });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "optimizer/stochastic_rounding.hpp"
+
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
 #include <msstream/ops/schedule.hpp>
@@ -163,7 +165,7 @@ void update_dense(CudaStream stream,
                   void* workspace = nullptr);
 
 struct RowUpdate {
-  void* table;  ///< [rows, width] of `dtype`; computed in float, rounded to nearest even
+  void* table;  ///< [rows, width] of `dtype`; computed in float, and rounded as `rounding` says
   DType dtype;
   GroupNumbers numbers = {};
   std::int64_t width;
@@ -179,13 +181,15 @@ struct RowUpdate {
   bool is_part = false;
   std::int64_t first_row = 0;  ///< subtracted from the row indices of a part
   std::int64_t stride = 0;
+  RowRounding rounding = {};
 };
 /// Returns the first of a table's row indices and gradients.
 [[nodiscard]] constexpr std::int64_t first_of(RowUpdate const& update) {
   return update.is_part ? update.row_count[-1] : 0;
 }
 /// Updates the rows, with their gradients, of any number of distinct tables, up to 40 tables of one
-/// element type per launch.
+/// element type per launch, or 32 that are rounded stochastically. The random bits are those of the
+/// number of the step that `step` has, or 0 without it.
 void update_rows(HostStream stream,
                  OptimizerRule const& rule,
                  StepState const* step,

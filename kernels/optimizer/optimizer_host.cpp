@@ -23,16 +23,32 @@ constexpr std::int64_t kBytesOfMove = sizeof(float) + 2 * sizeof(Weight) +
                                       2 * sizeof(float) *
                                           ((has_state0<Kind> ? 1 : 0) + (has_state1<Kind> ? 1 : 0));
 
+/// move_row() as a type, so that the compiler puts it into loops over rows.
 template <OptimizerKind Kind, class Weight>
-void move_rows(StepRule const& rule, RowUpdate const& update) {
+struct MoveRow {
+  void operator()(StepRule const& rule,
+                  HostTable const& table,
+                  std::int64_t row,
+                  float const* gradient) const {
+    move_row<Kind, Weight>(rule, table, row, gradient);
+  }
+};
+
+/// Updates the rows of a table by move_one(rule, table, row, gradient).
+template <OptimizerKind Kind, class Weight, class MoveOne>
+void move_rows(StepRule const& rule,
+               std::int64_t step,
+               RowUpdate const& update,
+               MoveOne const& move_one) {
   auto const first = first_of(update);
   auto const stride = update.is_part ? update.stride : update.width;
   auto const move_some = [&](std::int64_t begin, std::int64_t end) {
     for (auto u = first + begin; u < first + end; ++u) {
-      move_row<Kind, Weight>(rule,
-                             {update.table, update.state0, update.state1, update.width},
-                             update.row_ids[u] - update.first_row,
-                             update.gradients + u * stride);
+      move_one(rule,
+               HostTable{
+                   update.table, update.state0, update.state1, update.width, update.rounding, step},
+               update.row_ids[u] - update.first_row,
+               update.gradients + u * stride);
     }
   };
   parallel_ranges(
@@ -133,11 +149,19 @@ void update_rows(HostStream stream,
     if (is_skipped(step)) {
       return;
     }
-    with_kind(rule.kind, [&](auto kind) {
+    with_kind(rule.kind, [&](auto known_kind) {
+      constexpr OptimizerKind kKind = known_kind();
       for (auto const& update : updates) {
-        auto const step_rule = rule_of_step<kind()>(rule, update.numbers, step);
+        auto const step_rule = rule_of_step<kKind>(rule, update.numbers, step);
         with_real_type("update_rows: a table", update.dtype, [&](auto type) {
-          move_rows<kind(), typename decltype(type)::type>(step_rule, update);
+          using Weight = typename decltype(type)::type;
+          if constexpr (HalfElement<Weight>) {
+            if (update.rounding.is_stochastic) {
+              return move_rows<kKind, Weight>(
+                  step_rule, step_of(step), update, move_row_stochastically<kKind, Weight>);
+            }
+          }
+          move_rows<kKind, Weight>(step_rule, step_of(step), update, MoveRow<kKind, Weight>{});
         });
       }
     });

@@ -71,6 +71,12 @@ MSSTREAM_HOST_DEVICE inline bool is_skipped(StepState const* step) {
   return step != nullptr && step->gradient_factor == 0.0F;
 }
 
+/// Returns the number of the step, by which weights are rounded stochastically. A null `step`
+/// stands for step 0.
+MSSTREAM_HOST_DEVICE inline std::int64_t step_of(StepState const* step) {
+  return step == nullptr ? 0 : step->step;
+}
+
 /// Returns the constants of an optimizer rule for a step. A null `step` stands for a step with
 /// learning rate factor 1 and without corrections.
 template <OptimizerKind Kind>

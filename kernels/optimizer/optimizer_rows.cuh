@@ -6,6 +6,7 @@
 #include "common/row_vector.cuh"
 #include "common/vector_map.cuh"
 #include "optimizer/optimizer_math.hpp"
+#include "optimizer/row_rounding.cuh"
 
 #include <bit>
 #include <cstdint>
@@ -138,50 +139,60 @@ struct RowInMotion {
 
   /// Updates weights and optimizer state by a gradient. All lanes of the row must call
   /// move_columns(). For a rule that needs whole rows, the lanes must hold the whole row at once;
-  /// `column` is the first column of the calling lane.
+  /// `column` is the first column of the calling lane. `rounding` is what a way of rounding has for
+  /// these columns: see optimizer/row_rounding.cuh.
+  template <class FourColumns>
   __device__ void move_columns(StepRule const& rule,
                                Columns<4> const& gradient,
                                RowLanes const& shape,
-                               std::int64_t column) {
+                               std::int64_t column,
+                               FourColumns const& rounding) {
     if constexpr (has_trust_ratio<Kind>) {
       move_moments_of(rule, gradient);
       float sums[2] = {0.0F, 0.0F};
       add_norms(rule, column, shape.width, sums);
       sum_over_lanes(sums, shape);
-      move_by_ratio(rule, trust_ratio(sums[0], sums[1]));
+      move_by_ratio(rule, trust_ratio(sums[0], sums[1]), rounding);
     } else {
       float squares = 0.0F;
       if constexpr (has_row_state<Kind>) {
         squares = sum_over_lanes(squares_of(rule, gradient), shape);
       }
-      move_columns(rule, gradient, squares, shape.width);
+      move_columns(rule, gradient, squares, shape.width, rounding);
     }
   }
   /// Updates weights and optimizer state by a gradient. `squares` is the sum of the squares of the
   /// row's gradient, which only rules with one number of state per row use. Not for LAMB.
+  template <class FourColumns>
   __device__ void move_columns(StepRule const& rule,
                                Columns<4> const& gradient,
                                float squares,
-                               std::int64_t width) {
+                               std::int64_t width,
+                               FourColumns const& rounding) {
     if constexpr (has_row_state<Kind>) {
-      move_columns_by(rule, gradient, move_row_state<Kind>(rule, squares, width, row_state));
+      move_columns_by(
+          rule, gradient, move_row_state<Kind>(rule, squares, width, row_state), rounding);
     } else {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         float weight = widen(weights.lanes[c]);
         move<Kind>(rule, gradient.at[c], weight, state0.lanes[c], state1.lanes[c]);
-        weights.lanes[c] = narrowed<Weight>(weight);
+        weights.lanes[c] = rounding.template narrow<Weight>(weight, c);
       }
     }
   }
   /// Updates the columns with the number that move_row_state() returned for their row.
-  __device__ void move_columns_by(StepRule const& rule, Columns<4> const& gradient, float of_row) {
+  template <class FourColumns>
+  __device__ void move_columns_by(StepRule const& rule,
+                                  Columns<4> const& gradient,
+                                  float of_row,
+                                  FourColumns const& rounding) {
     auto const used = shaped_columns(rule, gradient);
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       float weight = widen(weights.lanes[c]);
       move_in_row<Kind>(rule, of_row, used.at[c], weight, state0.lanes[c]);
-      weights.lanes[c] = narrowed<Weight>(weight);
+      weights.lanes[c] = rounding.template narrow<Weight>(weight, c);
     }
   }
 
@@ -210,13 +221,14 @@ struct RowInMotion {
     }
   }
   /// LAMB: updates the weights from the new moments.
-  __device__ void move_by_ratio(StepRule const& rule, float ratio) {
+  template <class FourColumns>
+  __device__ void move_by_ratio(StepRule const& rule, float ratio, FourColumns const& rounding) {
     float const rate = lamb_rate(rule, ratio);
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       float weight = widen(weights.lanes[c]);
       move_by_update(rate, update_of(rule, c), weight);
-      weights.lanes[c] = narrowed<Weight>(weight);
+      weights.lanes[c] = rounding.template narrow<Weight>(weight, c);
     }
   }
 
@@ -257,10 +269,11 @@ struct RowInMotion {
     }
     return used;
   }
-  /// Returns the sum of the squares of the gradient that the rule uses.
-  __device__ float squares_of(StepRule const& rule, Columns<4> const& gradient) const {
+  /// Adds the squares of the gradient that the rule uses to those of the lane's columns before.
+  __device__ float squares_of(StepRule const& rule,
+                              Columns<4> const& gradient,
+                              float squares = 0.0F) const {
     auto const used = shaped_columns(rule, gradient);
-    float squares = 0.0F;
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       // Beyond the width, gradient and weights are 0.

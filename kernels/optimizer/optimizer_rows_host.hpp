@@ -3,11 +3,15 @@
 
 #include "common/rounded.hpp"
 #include "optimizer/optimizer_math.hpp"
+#include "optimizer/stochastic_rounding.hpp"
 
 #include <msstream/base/dtype.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace msstream::ops::kernels {
 
@@ -47,6 +51,8 @@ struct HostTable {
   float* state0;
   float* state1;
   std::int64_t width;
+  RowRounding rounding = {};
+  std::int64_t step = 0;  ///< step_of() the step, for stochastic rounding
 };
 
 /// Returns the sum of the squares of value(c) for the columns c of a row, in the order that
@@ -94,14 +100,15 @@ void move_row_by_lamb(StepRule const& rule,
   }
 }
 
-/// Updates one row of a table by its gradient [width].
+/// Updates the weights of row `row` of a table, and the optimizer state of the row, by its gradient
+/// [width]. The weights may be a copy of those of the table.
 template <OptimizerKind Kind, class Weight>
-void move_row(StepRule const& rule,
-              HostTable const& table,
-              std::int64_t row,
-              float const* gradient) {
+void move_weights(StepRule const& rule,
+                  HostTable const& table,
+                  std::int64_t row,
+                  float const* gradient,
+                  Weight* weights) {
   auto const place = row * table.width;
-  auto* const weights = static_cast<Weight*>(table.weights) + place;
   auto* const states0 = has_state0<Kind> && !has_row_state0<Kind> ? table.state0 + place : nullptr;
   auto* const states1 = has_state1<Kind> && !has_row_state1<Kind> ? table.state1 + place : nullptr;
   if constexpr (has_trust_ratio<Kind>) {
@@ -123,6 +130,40 @@ void move_row(StepRule const& rule,
     }
   } else {
     move_range<Kind>(rule, weights, gradient, states0, states1, table.width);
+  }
+}
+
+/// Updates one row of a table by its gradient [width]. The weights are rounded to nearest, ties to
+/// even.
+template <OptimizerKind Kind, class Weight>
+void move_row(StepRule const& rule,
+              HostTable const& table,
+              std::int64_t row,
+              float const* gradient) {
+  move_weights<Kind>(
+      rule, table, row, gradient, static_cast<Weight*>(table.weights) + row * table.width);
+}
+
+/// Updates one row of a table by its gradient [width]. The weights are rounded stochastically.
+template <OptimizerKind Kind, HalfElement Weight>
+void move_row_stochastically(StepRule const& rule,
+                             HostTable const& table,
+                             std::int64_t row,
+                             float const* gradient) {
+  auto* const weights = static_cast<Weight*>(table.weights) + row * table.width;
+  thread_local std::vector<float> moved;  // which no other row of the thread uses meanwhile
+  moved.resize(static_cast<std::size_t>(table.width));
+  for (std::int64_t c = 0; c < table.width; ++c) {
+    moved[static_cast<std::size_t>(c)] = to_float(weights[c]);
+  }
+  move_weights<Kind>(rule, table, row, gradient, moved.data());
+  for (std::int64_t first = 0; first < table.width; first += 4) {
+    auto const words =
+        rounding_words(table.rounding.key, table.step, table.rounding.first_row + row, first / 4);
+    for (std::int64_t c = first; c < std::min(first + 4, table.width); ++c) {
+      weights[c] =
+          stochastically_rounded<Weight>(moved[static_cast<std::size_t>(c)], words.at[c - first]);
+    }
   }
 }
 

@@ -7,11 +7,17 @@
 
 namespace msstream::ops::kernels {
 
-RowMover row_mover(char const* what, OptimizerKind kind, DType dtype) {
+RowMover row_mover(char const* what, OptimizerKind kind, DType dtype, RowRounding const& rounding) {
   RowMover mover = nullptr;
   with_kind(kind, [&](auto known_kind) {
     with_real_type(what, dtype, [&](auto type) {
-      mover = move_row<known_kind(), typename decltype(type)::type>;
+      using Weight = typename decltype(type)::type;
+      mover = move_row<known_kind(), Weight>;
+      if constexpr (HalfElement<Weight>) {
+        if (rounding.is_stochastic) {
+          mover = move_row_stochastically<known_kind(), Weight>;
+        }
+      }
     });
   });
   require(mover != nullptr, "{} is updated by an optimizer that does not exist", what);

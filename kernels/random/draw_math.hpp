@@ -2,8 +2,8 @@
 #pragma once
 
 #include "common/host_device.hpp"
+#include "common/philox.hpp"
 #include "random/draw.hpp"
-#include "random/philox.hpp"
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
+#include "common/philox.hpp"
 #include "common/vector_map.cuh"
 #include "random/dropout.hpp"
-#include "random/philox.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/parallel_rows_host.hpp"
+#include "common/philox.hpp"
 #include "random/dropout.hpp"
-#include "random/philox.hpp"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/float_conversions.cuh"
 #include "common/launch.cuh"
+#include "common/philox.hpp"
 #include "common/real_types.hpp"
 #include "common/vector_map.cuh"
 #include "random/fill.hpp"
 #include "random/fill_math.hpp"
-#include "random/philox.hpp"
 
 namespace msstream::ops::kernels {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/parallel_rows_host.hpp"
+#include "common/philox.hpp"
 #include "common/real_types.hpp"
 #include "random/fill.hpp"
 #include "random/fill_math.hpp"
-#include "random/philox.hpp"
 
 #include <algorithm>
 #include <bit>

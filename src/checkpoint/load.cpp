@@ -213,10 +213,7 @@ LoadPlan compare(SafetensorsFile const& file,
   for (auto const& [name, ignored] : file.tensors()) {
     bool const of_state = std::ranges::any_of(
         prefixes, [&name = name](auto const& prefix) { return name.starts_with(prefix); });
-    // An optimizer that skips no steps has no number of skipped steps, and its run may go on with
-    // the file of one that does.
-    bool const is_of_skips = name.ends_with("optimizer/skipped");
-    if (is_selected(options, name) && !claimed.contains(name) && !of_state && !is_of_skips) {
+    if (is_selected(options, name) && !claimed.contains(name) && !of_state) {
       loaded.unexpected.push_back(name);
     }
   }

@@ -218,6 +218,8 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
     throw std::logic_error(
         "backward after a DataParallel has averaged the gradients of this tape; call clear()");
   }
+  bool const is_first = state.backward_count == 0;
+  auto const* const scale_before = std::exchange(state.loss_scale, nullptr);
   ++state.backward_count;
   state.stepped.clear();
   detail::GradientScopes scopes;
@@ -257,6 +259,7 @@ void detail::AnyTape::backward(detail::Floats const& loss, std::source_location 
       state.watch->after_operation(state.nodes.size());
     }
   }
+  state.has_mixed_scales |= !is_first && state.loss_scale != scale_before;
   state.reads.clear();
   state.recorded_reads = 0;
   state.unique_rows.clear();
@@ -377,6 +380,7 @@ void detail::AnyTape::clear() {
   state_->recorded_reads = 0;
   state_->is_reduced = false;
   state_->loss_scale = nullptr;
+  state_->has_mixed_scales = false;
   state_->kept.reset();
   state_->gradients.clear();
   state_->taken.clear();

@@ -142,9 +142,16 @@ struct TapeState {
   std::vector<MemoryRange> reads;  ///< the noted inputs of all operations, in their order
   std::size_t recorded_reads = 0;  ///< the number of reads of operations that are recorded
   GradientWatch* watch = nullptr;  ///< null without a DataParallel
-  /// The address of the LossScale that scaled the gradients, since clear(); null without one.
+  /// Notes that a LossScale, given by its address, scales the gradients of the current backward().
+  void note_scale(float const* scale) {
+    has_mixed_scales |= loss_scale != nullptr && loss_scale != scale;
+    loss_scale = scale;
+  }
+  /// The address of the LossScale that scaled the gradients of the last backward() since clear();
+  /// null without one.
   float const* loss_scale = nullptr;
-  bool is_reduced = false;  ///< whether gradients are sums over ranks, since clear()
+  bool has_mixed_scales = false;  ///< whether not all gradients since clear() have that scale
+  bool is_reduced = false;        ///< whether gradients are sums over ranks, since clear()
   HeldSums gradients;
   std::vector<HeldSums::Entry> taken;                 ///< gradients of the current node's output
   ByMemory<Held<std::vector<Lookup>>> row_gradients;  ///< at least one per range

@@ -8,6 +8,8 @@
 #include <msstream/step/parameters.hpp>
 
 #include <limits>
+#include <stdexcept>
+#include <utility>
 
 namespace msstream::testing {
 namespace {
@@ -43,9 +45,17 @@ TYPED_TEST(LossScaleCheckpointTest, a_resumed_run_continues_with_the_scale) {
   EXPECT_EQ(scale.value(), 256.0F);
   EXPECT_EQ(optimizer.status().skipped, 1);
   EXPECT_EQ(optimizer.status().steps, 0);
+
+  // An optimizer that skips nothing continues with the number, and passes it on.
+  Optimizer plain(this->device(), rule);
+  plain.add(parameters);
+  auto const loaded = checkpoint::load(
+      path, checkpoint::Tensors(parameters, plain), {.except = {"optimizer/loss_scale"}});
+  EXPECT_THAT(loaded.tensors, ::testing::Contains("optimizer/skipped"));
+  EXPECT_EQ(plain.status().skipped, 1);
 }
 
-TYPED_TEST(LossScaleCheckpointTest, an_optimizer_that_skips_nothing_goes_on_with_a_run_that_did) {
+TYPED_TEST(LossScaleCheckpointTest, optimizers_that_skip_and_others_go_on_with_each_others_runs) {
   TemporaryFolder const folder;
   auto const path = folder / "run.safetensors";
   auto const rule = ops::OptimizerRule{.kind = ops::OptimizerKind::sgd, .learning_rate = 0.1F};
@@ -53,11 +63,25 @@ TYPED_TEST(LossScaleCheckpointTest, an_optimizer_that_skips_nothing_goes_on_with
   static_cast<void>(parameters.dense("w", {4}, init::ones()));
   Optimizer skipping(this->device(), rule, {.skip_non_finite = true});
   skipping.add(parameters);
-  checkpoint::save(path, checkpoint::Tensors(parameters, skipping));
-  Optimizer optimizer(this->device(), rule);
-  optimizer.add(parameters);
-  auto const loaded = checkpoint::load(path, checkpoint::Tensors(parameters, optimizer));
-  EXPECT_TRUE(loaded.unexpected.empty());
+  Optimizer plain(this->device(), rule);
+  plain.add(parameters);
+  for (auto const& [saved, resumed] : {std::pair(&skipping, &plain), {&plain, &skipping}}) {
+    checkpoint::save(path, checkpoint::Tensors(parameters, *saved));
+    auto const loaded = checkpoint::load(path, checkpoint::Tensors(parameters, *resumed));
+    EXPECT_THAT(loaded.tensors, ::testing::Contains("optimizer/skipped"));
+    EXPECT_THAT(loaded.unexpected, ::testing::IsEmpty());
+  }
+}
+
+TYPED_TEST(LossScaleCheckpointTest, a_number_of_skipped_steps_that_nobody_claims_is_refused) {
+  TemporaryFolder const folder;
+  auto const path = folder / "run.safetensors";
+  auto const rule = ops::OptimizerRule{.kind = ops::OptimizerKind::sgd, .learning_rate = 0.1F};
+  Optimizer const optimizer(this->device(), rule);
+  checkpoint::save(path, checkpoint::Tensors().add("run", optimizer));
+  EXPECT_THAT(
+      message_of<std::invalid_argument>([&] { checkpoint::load(path, checkpoint::Tensors()); }),
+      ::testing::HasSubstr("run/optimizer/skipped"));
 }
 
 TYPED_TEST(LossScaleCheckpointTest, a_file_without_the_number_of_skipped_steps_is_loaded) {

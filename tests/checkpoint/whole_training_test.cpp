@@ -212,7 +212,7 @@ TYPED_TEST(WholeTrainingTest, two_optimizers_have_names_of_their_own) {
   deep.add("w", zeros<float>(device, {3, 2}));
   EXPECT_THROW(checkpoint::Tensors(wide, deep), std::invalid_argument);
   auto const both = checkpoint::Tensors().add("wide", wide).add("deep", deep);
-  EXPECT_EQ(both.count(), 4U);
+  EXPECT_EQ(both.count(), 6U);
   EXPECT_EQ(both.any().front().name, "wide/optimizer/step");
 }
 

@@ -26,6 +26,11 @@
 namespace msstream {
 
 struct OptimizerOptions {
+  /// How a float32 is rounded to a number of 16 bits. nearest: to the nearest one, ties to even.
+  /// stochastic: to one of its two neighbours at random, to the nearer one more often, so that the
+  /// mean over the random bits is the float32.
+  enum class Rounding : std::uint8_t { nearest, stochastic };
+
   /// The rule of tables, if it is not that of dense parameters, such as row-wise Adagrad beside
   /// AdamW. Its learning rate keeps its ratio to the rule's, under the schedule and after
   /// set_learning_rate().
@@ -70,6 +75,16 @@ struct OptimizerOptions {
   std::optional<LossScale<detail::AnyRuntime>> loss_scale = {};
   /// The number of backward() calls per update, from 1. See Optimizer::step().
   std::int64_t micro_batches = 1;
+  /// How the updated rows of tables of float16 and bfloat16 are rounded. With nearest, an update
+  /// below half the distance to the next number changes nothing. With stochastic, such updates move
+  /// a row with a probability in proportion to their size, and their mean is kept: see
+  /// docs/precision.md. Moments are float32 and are not rounded, nor are tables of float32.
+  ///
+  /// The random bits depend on rounding_seed, the number of the step, the name of the table, the
+  /// row and the column alone, so that results have the same bits for any stream groups, captured
+  /// or not, in a resumed run, and on CUDA and on the host if the gradients have.
+  Rounding table_rounding = Rounding::nearest;
+  std::uint64_t rounding_seed = 0;  ///< of stochastic rounding; not part of the saved state
 };
 
 /// Updates parameters by the gradients of a tape: all dense parameters in one launch, and tables
@@ -135,10 +150,13 @@ class Optimizer<detail::AnyRuntime> {
              std::vector<Optimizer const*> const& others) const;
   /// Returns the rule of dense parameters, and of tables without a table_rule.
   [[nodiscard]] ops::OptimizerRule const& rule() const noexcept;
-  /// Adds a part of a table, like add_table(), of which other ranks have other parts. For use by
-  /// the library only, after add_ranks().
+  /// Adds a part of a table, like add_table(), of which other ranks have other parts. It begins
+  /// with the given row and column of the whole table. For use by the library only, after
+  /// add_ranks().
   void add_part(std::string name,
                 detail::AnyTensor const& part,
+                std::int64_t first_row,
+                std::int64_t first_column,
                 ops::ParameterGroup const& group,
                 std::source_location issued_at);
   /// Clips by the gradients of all ranks of the communicator, and skips a step if those of any rank

@@ -169,7 +169,7 @@ void require_gradient(AnyTensor const& table, TableGradient const& gradient) {
 [[nodiscard]] kernels::RowUpdate row_update(OptimizerRule const& rule,
                                             TableUpdate const& update,
                                             Writes& written) {
-  auto const& [table, gradient, state, group] = update;
+  auto const& [table, gradient, state, group, rounding] = update;
   require_gradient(table, gradient);
   require_weights("update_rows", table.dtype());
   require_state("update_rows", rule.kind, state, table.shape());
@@ -189,7 +189,8 @@ void require_gradient(AnyTensor const& table, TableGradient const& gradient) {
           .state1 = data_of(state.second),
           .is_part = view.begin != nullptr,
           .first_row = -view.first_row,
-          .stride = view.stride};
+          .stride = view.stride,
+          .rounding = rounding};
 }
 
 /// Adds the tensors of the gradient to those that an operation reads, unless it has those of the

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/embedding/table_gradient.hpp"
+#include "optimizer/stochastic_rounding.hpp"
 
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
@@ -18,6 +19,7 @@ struct TableUpdate {
   TableGradient gradient;
   OptimizerState<AnyRuntime> state;
   ParameterGroup group = {};
+  kernels::RowRounding rounding = {};
 };
 /// Updates tables in one operation, and those of each lookup in many tables whose gradients are not
 /// computed yet in another one before, which computes and applies them at once.

@@ -28,8 +28,13 @@ namespace {
     return nullptr;
   }
   auto const* const grouped = part->all->grouped();
-  if (grouped == nullptr || grouped->places == 0 ||
-      !kernels::can_update_tables(rule.kind, *grouped->tables.in_use().plan)) {
+  if (grouped == nullptr || grouped->places == 0) {
+    return nullptr;
+  }
+  auto const plan = grouped->tables.in_use().plan;
+  auto args = grouped->args();
+  args.plan = plan.get();
+  if (!kernels::can_update_tables(rule.kind, args)) {
     return nullptr;
   }
   auto const& looked_up = weights_of(grouped->tables.table(part->number));
@@ -50,13 +55,13 @@ void update_tables(OptimizerRule const& rule,
   std::vector<kernels::TableMove> moves(plan->tables.size());
   Writes written;
   for (auto const* const update : updates) {
-    auto const& [table, gradient, state, group] = *update;
+    auto const& [table, gradient, state, group, rounding] = *update;
     require_state("update_rows", rule.kind, state, table.shape());
     require_group("update_rows", group);
     written.add(table);
     add_state(state, written);
     moves[static_cast<std::size_t>(std::get<TablePart>(gradient).number)] = {
-        data_of(state.first), data_of(state.second), numbers_of(rule, group), true};
+        data_of(state.first), data_of(state.second), numbers_of(rule, group), true, rounding};
   }
   Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
                               return kernels::embedding_tables_gradient_workspace_bytes(

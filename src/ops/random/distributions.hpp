@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/philox.hpp"
 #include "random/dropout.hpp"
 #include "random/fill.hpp"
-#include "random/philox.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/base/shape.hpp>

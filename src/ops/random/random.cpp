@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/philox.hpp"
 #include "common/real_types.hpp"
 #include "memory/device/device_state.hpp"
 #include "memory/device/open_capture.hpp"
@@ -6,7 +7,6 @@
 #include "ops/random/draws.hpp"
 #include "random/dropout.hpp"
 #include "random/fill.hpp"
-#include "random/philox.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/ops/random.hpp>

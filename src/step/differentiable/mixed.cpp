@@ -189,18 +189,24 @@ AnyTensor dense(AnyTape* tape,
   auto const inputs = padded_inputs(input, weight);
   auto const own = cast_weights(weight, bias, inputs, input.dtype(), issued_at);
   auto const padded = inputs == weight.shape()[0] ? input : with_columns(input, inputs, issued_at);
-  auto output = dense(padded, own.weight, own.bias, activation, issued_at);
+  auto [output, saved] = dense_for_gradient(padded, own.weight, own.bias, activation, issued_at);
   if (tape != nullptr) {
     tape->note_input(input);
     tape->note_inputs(weight, bias);
     tape->record_any(
         "dense",
         output,
-        [input, padded, weight, bias, own_weight = own.weight, output, activation, issued_at](
-            AnyTape& playing, AnyTensor const& gradient) {
+        [input,
+         padded,
+         weight,
+         bias,
+         own_weight = own.weight,
+         saved = saved,
+         activation,
+         issued_at](AnyTape& playing, AnyTensor const& gradient) {
           auto const gradients = dense_gradient(padded,
                                                 own_weight,
-                                                output,
+                                                saved,
                                                 activation,
                                                 gradient,
                                                 playing.wants_gradient(input),

@@ -31,17 +31,24 @@ void GradientNorm::add_ranks(comm::detail::AnyCommunicator const& communicator) 
   require_equal_on_ranks("Optimizer of tables in parts",
                          "options",
                          communicator.exchange(fmt::format(
-                             "clip_norm {}, skip_non_finite {}, micro_batches {}, loss scale {}",
+                             "clip_norm {}, skip_non_finite {}, micro_batches {}, loss scale {}{}",
                              clip_norm_,
                              skip_non_finite_,
                              micro_batches_,
-                             scale_ ? scale_->text() : "none")));
+                             scale_ ? scale_->text() : "none",
+                             rounding_)));
   if (!communicator_) {
     communicator_ = communicator;
   }
 }
 
 void GradientNorm::require_scaled(AnyTape const& tape) const {
+  if (tape.state().has_mixed_scales) {
+    throw std::logic_error(
+        "Optimizer::step: gradients of losses that not all have the same LossScale, or of which "
+        "only some were scaled; call each backward() with LossScale::scaled(tape, loss) of one "
+        "scale, or clear() the tape between them");
+  }
   auto const* const expected = scale_ ? scale_->state().data() : nullptr;
   auto const* const found = tape.state().loss_scale;
   if (found != expected) {

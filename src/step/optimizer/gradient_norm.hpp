@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/optimizer/table_update.hpp"
+#include "step/optimizer/table_rounding.hpp"
 
 #include <msstream/comm/detail/any_communicator.hpp>
 #include <msstream/ops/optimizer.hpp>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <string>
 #include <vector>
 
 namespace msstream::detail {
@@ -30,7 +32,8 @@ class GradientNorm {
         skip_non_finite_(options.skip_non_finite || options.loss_scale),
         micro_batches_(options.micro_batches),
         scale_(options.loss_scale),
-        owns_scale_(scale_ ? scale_->take() : nullptr) {}
+        owns_scale_(scale_ ? scale_->take() : nullptr),
+        rounding_(text_of_rounding(options)) {}
 
   /// Counts the gradients of all ranks of the communicator from the next step on. Blocks the host
   /// until all ranks have called it. Throws std::invalid_argument, on all ranks, if their options
@@ -39,10 +42,8 @@ class GradientNorm {
 
   /// Returns whether a step depends on the gradients of all parameters together.
   [[nodiscard]] bool is_used() const noexcept;
-  /// Returns whether a step is skipped if its gradients are not finite.
-  [[nodiscard]] bool skips() const noexcept { return skip_non_finite_; }
-  /// Throws std::logic_error unless the gradients of the tape are those of a loss that the scale of
-  /// the options has scaled, or without one, of a loss that no scale has.
+  /// Throws std::logic_error unless all gradients of the tape are those of losses that the scale of
+  /// the options has scaled, or without one, of losses that no scale has.
   void require_scaled(AnyTape const& tape) const;
   [[nodiscard]] std::optional<LossScale<AnyRuntime>> const& scale() const noexcept {
     return scale_;
@@ -61,6 +62,7 @@ class GradientNorm {
   std::int64_t micro_batches_;
   std::optional<LossScale<AnyRuntime>> scale_;
   std::shared_ptr<void const> owns_scale_;
+  std::string rounding_;  ///< how tables are rounded, for the comparison of ranks
   std::optional<comm::detail::AnyCommunicator> communicator_;
 };
 

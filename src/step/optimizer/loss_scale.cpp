@@ -77,7 +77,7 @@ detail::Floats LossScale<detail::AnyRuntime>::scaled(detail::AnyTape& tape,
       "loss_scale",
       output,
       [loss, scale, issued_at](detail::AnyTape& playing, detail::Floats const& gradient) {
-        playing.state().loss_scale = scale.data();
+        playing.state().note_scale(scale.data());
         playing.add_gradient(
             loss, ops::detail::scale_by_scalar(gradient, scale, 1.0F, issued_at), issued_at);
       },

@@ -32,7 +32,7 @@ void Optimizer<AnyRuntime>::add_table(std::string name,
                                       AnyTensor const& table,
                                       ops::ParameterGroup const& group,
                                       std::source_location issued_at) {
-  state_->add_table(std::move(name), table, group, false, issued_at);
+  state_->add_table(std::move(name), table, group, std::nullopt, issued_at);
 }
 
 void Optimizer<AnyRuntime>::add(Parameters<AnyRuntime> const& parameters,
@@ -156,9 +156,12 @@ void Optimizer<AnyRuntime>::note_elsewhere(std::string name) {
 
 void Optimizer<AnyRuntime>::add_part(std::string name,
                                      AnyTensor const& part,
+                                     std::int64_t first_row,
+                                     std::int64_t first_column,
                                      ops::ParameterGroup const& group,
                                      std::source_location issued_at) {
-  state_->add_table(std::move(name), part, group, true, issued_at);
+  state_->add_table(
+      std::move(name), part, group, detail::PartOfTable{first_row, first_column}, issued_at);
 }
 
 void Optimizer<AnyRuntime>::count_updates(std::shared_ptr<std::int64_t> number) {

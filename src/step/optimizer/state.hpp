@@ -9,8 +9,10 @@
 #include "step/optimizer/micro_batches.hpp"
 #include "step/optimizer/optimizer_parts.hpp"
 #include "step/optimizer/parameter_stores.hpp"
+#include "step/optimizer/require_options.hpp"
 #include "step/optimizer/saved_rule.hpp"
 #include "step/optimizer/swapped_weights.hpp"
+#include "step/optimizer/table_rounding.hpp"
 #include "step/optimizer/update_rules.hpp"
 #include "step/owned_parameters.hpp"
 #include "step/tape_state.hpp"
@@ -57,6 +59,7 @@ class Optimizer<detail::AnyRuntime>::State {
     ops::ParameterGroup group;
     bool may_lack_gradient;
     bool is_own;  ///< whether no other rank has this part of the table
+    ops::kernels::RowRounding rounding;
   };
 
  public:
@@ -65,7 +68,7 @@ class Optimizer<detail::AnyRuntime>::State {
         OptimizerOptions const& options,
         std::source_location issued_at)
       : device_(std::move(device)),
-        options_((require_options(options), options)),
+        options_((detail::require_options(options), options)),
         rules_(rule, options.table_rule),
         step_(device_.state(), options_.schedule, rules_.base_rate(), issued_at) {}
 
@@ -82,7 +85,7 @@ class Optimizer<detail::AnyRuntime>::State {
   void add_table(std::string name,
                  AnyTensor const& table,
                  ops::ParameterGroup const& group,
-                 bool is_own,
+                 std::optional<detail::PartOfTable> const& part,
                  std::source_location issued_at) {
     require(table.shape().rank() == 2,
             "Optimizer: table \"{}\" of shape {}; expected [rows, width]: add() is for parameters "
@@ -92,7 +95,14 @@ class Optimizer<detail::AnyRuntime>::State {
     require_new(name, table, group);
     auto state =
         ops::detail::make_state(device_.state(), rules_.tables().kind, table.shape(), issued_at);
-    tables_.push_back({name, table, std::move(state), group, may_lack_gradient(name), is_own});
+    auto const rounding = detail::rounding_of_table(options_, name, part);
+    tables_.push_back({name,
+                       table,
+                       std::move(state),
+                       group,
+                       may_lack_gradient(name),
+                       part.has_value(),
+                       rounding});
     owned_->add({std::move(name), table.shape(), Range::of(table), true});
   }
 
@@ -133,7 +143,7 @@ class Optimizer<detail::AnyRuntime>::State {
             "Optimizer::add: \"{}\" matches the whole name of no parameter to be updated",
             names.value_or(""));
     for_each_new([&](auto const& name, auto const& tensor, bool is_table) {
-      is_table ? add_table(name, tensor, group, false, issued_at)
+      is_table ? add_table(name, tensor, group, std::nullopt, issued_at)
                : add(name, detail::Floats(detail::OfKnownType(), tensor), group, issued_at);
     });
     stores_.add(parameters, names, owned_);
@@ -286,7 +296,9 @@ class Optimizer<detail::AnyRuntime>::State {
   }
 
   void visit(std::function<void(std::string const&, AnyTensor const&)> const& visit) const {
+    constexpr auto kEnd = static_cast<std::int64_t>(sizeof(ops::kernels::StepState));
     visit("optimizer/step", step_.tensor().any().rows(0, ops::kernels::kSavedStepBytes));
+    visit(kSkipped, step_.tensor().any().rows(ops::kernels::kSavedStepBytes, kEnd));
     auto const visit_pair = [&](std::string const& name,
                                 ops::OptimizerState<AnyRuntime> const& state) {
       if (state.first) {
@@ -305,21 +317,9 @@ class Optimizer<detail::AnyRuntime>::State {
     if (norm_.scale()) {
       visit("optimizer/loss_scale", norm_.scale()->state().any());
     }
-    if (norm_.skips()) {
-      constexpr auto kEnd = static_cast<std::int64_t>(sizeof(ops::kernels::StepState));
-      visit(kSkipped, step_.tensor().any().rows(ops::kernels::kSavedStepBytes, kEnd));
-    }
   }
 
  private:
-  static void require_options(OptimizerOptions const& options) {
-    require(options.clip_norm > 0.0F,
-            "Optimizer: clip_norm of {}; expected a number in (0, infinity]",
-            options.clip_norm);
-    require(options.micro_batches >= 1,
-            "Optimizer: micro_batches of {}; expected 1 or more",
-            options.micro_batches);
-  }
   /// Returns whether the optimizer has the elements of a tensor, exactly, under this name.
   [[nodiscard]] bool owns(std::string const& name, AnyTensor const& tensor) const {
     bool is_owned = false;
@@ -465,7 +465,7 @@ class Optimizer<detail::AnyRuntime>::State {
       if (bunch == bunches.end()) {
         bunch = bunches.insert(bunch, {sum->group, table.name, {}, shared});
       }
-      bunch->tables.push_back({table.table, sum->rows, table.state, table.group});
+      bunch->tables.push_back({table.table, sum->rows, table.state, table.group, table.rounding});
       if (norm_.is_used()) {
         (table.is_own ? judged.own : judged.shared)
             .push_back(

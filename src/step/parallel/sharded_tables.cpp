@@ -294,8 +294,10 @@ void AnyShardedTables::add_to(Optimizer<AnyRuntime>& optimizer,
     auto const& name = state_->tables()[part.block.table].name;
     bool const is_replicated =
         state_->plan().tables[part.block.table].sharding == Sharding::replicated;
-    is_replicated ? optimizer.add_table(name, part.weights, group, issued_at)
-                  : optimizer.add_part(name, part.weights, group, issued_at);
+    is_replicated
+        ? optimizer.add_table(name, part.weights, group, issued_at)
+        : optimizer.add_part(
+              name, part.weights, part.block.first_row, part.block.first_column, group, issued_at);
   }
 }
 

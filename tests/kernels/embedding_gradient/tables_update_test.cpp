@@ -24,6 +24,7 @@ struct MovedCase {
   std::optional<GroupNumbers> numbers = GroupNumbers{};
   Pooling pooling = Pooling::sum;
   std::int64_t rows = 40;
+  RowRounding rounding = {};
 };
 
 /// The tables of a machine, in the memory of one of the two ways to update them.
@@ -42,6 +43,7 @@ class TablesUpdateTest : public KernelTest<Stream> {
   std::int64_t batch = 50;
   std::int64_t places = 6000;  ///< in parts of 16
   bool is_skipped = false;
+  bool can_update = true;
 
   template <class T = float>
   void expect_update(OptimizerRule const& rule, std::vector<MovedCase> const& cases) {
@@ -52,7 +54,6 @@ class TablesUpdateTest : public KernelTest<Stream> {
     auto const apart = put_tables(cases);
     auto const fused = put_tables(cases);
     auto plan = plan_tables(descriptors(cases, apart));
-    ASSERT_TRUE(can_update_tables(rule.kind, plan));
     Floats values = this->random.reals(batch * plan.width, 0.25F, 1.0F);
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] *= i % static_cast<std::size_t>(plan.width) % 3 == 0 ? -1.0F : 1.0F;
@@ -77,6 +78,10 @@ class TablesUpdateTest : public KernelTest<Stream> {
     auto const starts = this->integers(std::ssize(cases) + 1);
     auto const memory = this->workspace(
         embedding_tables_gradient_workspace_bytes(this->stream(), places, plan.widest));
+    ASSERT_EQ(can_update_tables(rule.kind, args), can_update);
+    if (!can_update) {
+      return;
+    }
     args.values = sums.data();
     args.table_starts = starts.data();
     args.workspace = memory.data();
@@ -100,7 +105,8 @@ class TablesUpdateTest : public KernelTest<Stream> {
       moves.push_back({fused.first[t].data(),
                        fused.second[t].data(),
                        numbers.value_or(GroupNumbers{}),
-                       numbers.has_value()});
+                       numbers.has_value(),
+                       cases[t].rounding});
     }
     this->replay([&](Stream stream) {
       embedding_tables_update(stream, rule, counter.data(), {args, moves});
@@ -246,14 +252,16 @@ class TablesUpdateTest : public KernelTest<Stream> {
                            .state1 = memory.second[t].data(),
                            .is_part = true,
                            .first_row = first_row,
-                           .stride = widest});
+                           .stride = widest,
+                           .rounding = cases[t].rounding});
       }
       first_row += cases[t].rows;
     }
     return updates;
   }
   /// Compares the weights with the rule of their table in double. All terms of a sum have one sign,
-  /// so that its relative error is at most that of one addition for each position.
+  /// so that its relative error is at most that of one addition for each position. Stochastic
+  /// rounding errs by up to twice what nearest does.
   void expect_reference(OptimizerRule const& rule,
                         MovedCase const& table,
                         TablePlan const& plan,
@@ -267,6 +275,7 @@ class TablesUpdateTest : public KernelTest<Stream> {
     double const stored = table.dtype == DType::float32   ? 0x1p-23
                           : table.dtype == DType::float16 ? 0x1p-11
                                                           : 0x1p-8;
+    double const rounded = table.rounding.is_stochastic ? 2.0 * stored : stored;
     for (std::int64_t row = 0; row < table.rows; ++row) {
       auto const group = groups_.find(first_row + row);
       bool const moves = table.numbers && group != groups_.end() && !is_skipped;
@@ -304,7 +313,7 @@ class TablesUpdateTest : public KernelTest<Stream> {
         } else {
           ASSERT_NEAR(found[at(c)],
                       weight,
-                      2e-3 * std::abs(weight - before[at(c)]) + stored * std::abs(weight) + 1e-6)
+                      2e-3 * std::abs(weight - before[at(c)]) + rounded * std::abs(weight) + 1e-6)
               << "row " << row << ", column " << c;
         }
       }
@@ -335,13 +344,18 @@ constexpr GroupNumbers kOtherNumbers{.rate = 0.5F, .weight_decay = 0.01F, .clip_
 
 TYPED_TEST(TablesUpdateTest, equal_tables_of_all_widths_move_as_the_rules_say) {
   for (auto const kind : kAllOptimizerKinds) {
-    for (std::int64_t const width : {1, 4, 8, 33, 64, 128, 200, 260}) {
+    bool const has_row_number =
+        kind == OptimizerKind::rowwise_adagrad || kind == OptimizerKind::partial_rowwise_adam;
+    bool const takes_all = !has_row_number && kind != OptimizerKind::lamb;
+    for (std::int64_t const width :
+         {1, 4, 8, 33, 64, 128, 130, 132, 200, 256, 260, 511, 512, 516}) {
       for (auto const dtype : {DType::float32, DType::float16, DType::bfloat16}) {
-        if (width <= 128 || can_update_tables(kind, plan_tables({{.rows = 1, .width = 200}}))) {
-          this->has_factors = width != 64;
-          this->expect_update({.kind = kind, .learning_rate = 0.1F},
-                              {{width, dtype}, {width, dtype}, {width, dtype}});
-        }
+        this->has_factors = width != 64;
+        this->places = width <= 128 ? 6000 : 2000;
+        this->can_update =
+            takes_all || width <= 128 || (has_row_number && width <= 512 && width % 4 == 0);
+        this->expect_update({.kind = kind, .learning_rate = 0.1F},
+                            {{width, dtype}, {width, dtype}, {width, dtype}});
       }
     }
   }
@@ -363,6 +377,25 @@ TYPED_TEST(TablesUpdateTest, tables_of_mixed_widths_types_poolings_and_groups_mo
   }
 }
 
+// The widest table decides how the lanes of a warp share the rows of all.
+TYPED_TEST(TablesUpdateTest, wide_and_narrow_tables_of_rules_of_rows_move_at_once) {
+  this->places = 2000;  // of which the hot row has more than 32 parts
+  for (auto const kind : {OptimizerKind::rowwise_adagrad, OptimizerKind::partial_rowwise_adam}) {
+    for (std::int64_t const widest : {132, 200, 256, 260, 384, 512}) {
+      std::vector<MovedCase> const cases{{widest},
+                                         {32, DType::bfloat16, kOtherNumbers},
+                                         {widest - 4, DType::float16},
+                                         {128, DType::float32, kOtherNumbers, Pooling::max},
+                                         {64, DType::float32, std::nullopt},
+                                         {4},
+                                         {widest, DType::bfloat16, kOtherNumbers, Pooling::max}};
+      this->expect_update({.kind = kind, .learning_rate = 0.1F}, cases);
+      this->template expect_update<float16>({.kind = kind, .learning_rate = 0.1F}, cases);
+      this->template expect_update<bfloat16>({.kind = kind, .learning_rate = 0.1F}, cases);
+    }
+  }
+}
+
 TYPED_TEST(TablesUpdateTest, half_precision_gradients_of_whole_rows_move_tables) {
   for (auto const kind : kAllOptimizerKinds) {
     std::vector<MovedCase> const cases{{128}, {16}, {64, DType::bfloat16}};
@@ -379,6 +412,31 @@ TYPED_TEST(TablesUpdateTest, takes_more_tables_than_one_launch) {
     }
     this->expect_update({.kind = kind, .learning_rate = 0.1F}, cases);
   }
+}
+
+TYPED_TEST(TablesUpdateTest, stochastically_rounded_tables_have_the_bits_of_the_separate_update) {
+  RowRounding const rounding{true, 99, 1000};
+  auto const cases_of = [&](std::int64_t width, DType dtype) {
+    MovedCase const rounded{
+        .width = width, .dtype = dtype, .numbers = kOtherNumbers, .rounding = rounding};
+    MovedCase const nearest{.width = width, .dtype = dtype};
+    return std::vector<MovedCase>{rounded, nearest, rounded};
+  };
+  for (auto const kind : kAllOptimizerKinds) {
+    for (std::int64_t const width : {1, 3, 4, 33, 64, 128, 200, 512}) {
+      this->can_update = width <= 128 || kind != OptimizerKind::lamb;
+      this->places = width <= 128 ? 6000 : 2000;
+      this->expect_update({.kind = kind, .learning_rate = 0.1F}, cases_of(width, DType::float16));
+      this->template expect_update<bfloat16>({.kind = kind, .learning_rate = 0.1F},
+                                             cases_of(width, DType::bfloat16));
+    }
+  }
+  std::vector<MovedCase> many;
+  for (std::int64_t t = 0; t < 150; ++t) {
+    many.push_back({.width = 4 + 4 * (t % 3), .dtype = DType::bfloat16, .rounding = rounding});
+    many.back().rounding.key = static_cast<std::uint64_t>(t);
+  }
+  this->expect_update({.kind = OptimizerKind::rowwise_adagrad, .learning_rate = 0.1F}, many);
 }
 
 TYPED_TEST(TablesUpdateTest, few_and_no_positions_and_skipped_steps_change_little) {

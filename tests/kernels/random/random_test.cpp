@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/philox.hpp"
 #include "kernels/kernel_fixture.hpp"
 #include "random/draw.hpp"
 #include "random/dropout.hpp"
 #include "random/fill.hpp"
 #include "random/fill_math.hpp"
 #include "random/normal.hpp"
-#include "random/philox.hpp"
 
 #include <fmt/core.h>
 

@@ -8,10 +8,12 @@
 #include <msstream/step/optimizer.hpp>
 #include <msstream/step/parameters.hpp>
 
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace msstream::testing {
 namespace {
@@ -192,6 +194,69 @@ TYPED_TEST(LossScaleTest, a_loss_that_the_scale_of_the_optimizer_has_not_scaled_
   EXPECT_EQ(scale.value(), 65'536.0F);
   step({.loss_scale = scale}, &scale);
   EXPECT_EQ(to_host(w), Floats(4, -1.0F));
+}
+
+TYPED_TEST(LossScaleTest, losses_of_one_step_that_have_not_all_the_same_scale_are_refused) {
+  using Scale = LossScale<TypeParam> const*;
+  LossScale const scale(this->device());
+  LossScale const other(this->device());
+  auto const w = this->put(Floats(4, 1.0F), {4});
+  auto const step = [&](OptimizerOptions const& options, std::vector<Scale> const& scales) {
+    Optimizer optimizer(
+        this->device(), {.kind = ops::OptimizerKind::sgd, .learning_rate = 1.0F}, options);
+    optimizer.add("w", w);
+    GradientTape tape(this->device());
+    for (Scale const by : scales) {
+      auto const loss = ops::sum(tape, ops::multiply(tape, w, w));
+      tape.backward(by == nullptr ? loss : by->scaled(tape, loss));
+      if (options.micro_batches > 1) {
+        optimizer.step(tape);
+      }
+    }
+    if (options.micro_batches == 1) {
+      optimizer.step(tape);
+    }
+  };
+  auto const is_refused = [&](OptimizerOptions const& options, std::vector<Scale> const& scales) {
+    EXPECT_THAT(message_of<std::logic_error>([&] { step(options, scales); }),
+                ::testing::HasSubstr("not all have the same LossScale"));
+    EXPECT_EQ(to_host(w), Floats(4, 1.0F)) << "something has moved";
+    EXPECT_EQ(scale.value(), 65'536.0F);
+  };
+  for (auto const& mixed : {std::vector<Scale>{&scale, nullptr},
+                            std::vector<Scale>{nullptr, &scale},
+                            std::vector<Scale>{&scale, &other},
+                            std::vector<Scale>{&other, &scale},
+                            std::vector<Scale>{&scale, nullptr, &scale}}) {
+    is_refused({.loss_scale = scale}, mixed);
+    is_refused({.loss_scale = scale, .micro_batches = std::ssize(mixed)}, mixed);
+    is_refused({}, mixed);
+  }
+  step({.loss_scale = scale}, {&scale, &scale});
+  EXPECT_EQ(to_host(w), Floats(4, -3.0F));
+}
+
+TYPED_TEST(LossScaleTest, a_sum_of_losses_of_two_scales_is_refused) {
+  LossScale const scale(this->device());
+  LossScale const other(this->device());
+  auto const w = this->put(Floats(4, 1.0F), {4});
+  Optimizer optimizer(this->device(),
+                      {.kind = ops::OptimizerKind::sgd, .learning_rate = 1.0F},
+                      {.loss_scale = scale});
+  optimizer.add("w", w);
+  GradientTape tape(this->device());
+  auto const step = [&](LossScale<TypeParam> const& left, LossScale<TypeParam> const& right) {
+    auto const loss = ops::sum(tape, ops::multiply(tape, w, w));
+    tape.backward(ops::add(tape, left.scaled(tape, loss), right.scaled(tape, loss)));
+    optimizer.step(tape);
+  };
+  EXPECT_THROW(step(scale, other), std::logic_error);
+  tape.clear();
+  EXPECT_THROW(step(other, scale), std::logic_error);
+  tape.clear();
+  EXPECT_EQ(to_host(w), Floats(4, 1.0F)) << "nothing has moved";
+  step(scale, scale);
+  EXPECT_EQ(to_host(w), Floats(4, -3.0F));
 }
 
 TYPED_TEST(LossScaleTest, a_scale_has_one_optimizer_at_a_time) {

@@ -257,8 +257,12 @@ TYPED_TEST(TrainedTablesTest, one_lookup_in_all_tables_trains_as_one_per_table) 
 
 TYPED_TEST(TrainedTablesTest, eager_captured_and_any_number_of_groups_give_the_same_bits) {
   for (auto const kind : {ops::OptimizerKind::adam, ops::OptimizerKind::rowwise_adagrad}) {
-    for (float const clip_norm : {std::numeric_limits<float>::infinity(), 0.01F}) {
-      TrainedHow how{.kind = kind, .options = {.clip_norm = clip_norm}};
+    constexpr float kNone = std::numeric_limits<float>::infinity();
+    for (auto const& [clip_norm, rounding] :
+         {std::pair(kNone, OptimizerOptions::Rounding::nearest),
+          std::pair(0.01F, OptimizerOptions::Rounding::nearest),
+          std::pair(kNone, OptimizerOptions::Rounding::stochastic)}) {
+      TrainedHow how{.kind = kind, .options = {.clip_norm = clip_norm, .table_rounding = rounding}};
       auto const expected = this->trained(how);
       for (int const groups : {1, 2, 3, 8}) {
         for (bool const captured : {false, true}) {
@@ -302,9 +306,16 @@ TYPED_TEST(TrainedTablesTest, gradients_that_are_needed_before_the_update_are_co
 
 TYPED_TEST(TrainedTablesTest, gradients_that_are_never_stored_move_tables_to_the_same_bits) {
   for (int kind = 0; kind <= static_cast<int>(ops::OptimizerKind::partial_rowwise_adam); ++kind) {
-    for (bool const has_groups : {false, true}) {
-      SCOPED_TRACE(fmt::format("kind {}{}", kind, has_groups ? ", groups" : ""));
+    for (auto const& [has_groups, rounding] :
+         {std::pair(false, OptimizerOptions::Rounding::nearest),
+          std::pair(true, OptimizerOptions::Rounding::nearest),
+          std::pair(true, OptimizerOptions::Rounding::stochastic)}) {
+      SCOPED_TRACE(fmt::format("kind {}{}, rounding {}",
+                               kind,
+                               has_groups ? ", groups" : "",
+                               static_cast<int>(rounding)));
       TrainedHow how{.kind = static_cast<ops::OptimizerKind>(kind),
+                     .options = {.table_rounding = rounding},
                      .reads_gradients = true,
                      .has_groups = has_groups};
       auto const stored = this->trained(how);
@@ -429,6 +440,8 @@ TYPED_TEST(TrainedTablesTest, tables_of_two_lookups_or_too_wide_rows_move_by_sto
   for (auto const kind : {Kind::rowwise_adagrad, Kind::partial_rowwise_adam, Kind::lamb}) {
     EXPECT_EQ(names_of(kind, 128, 1), "update_tables");
     EXPECT_EQ(names_of(kind, 129, 1), "update_rows");
+    EXPECT_EQ(names_of(kind, 512, 1), kind == Kind::lamb ? "update_rows" : "update_tables");
+    EXPECT_EQ(names_of(kind, 516, 1), "update_rows");
   }
 }
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optimizer/optimizer_tables.cuh"
+
+namespace msstream::ops::kernels {
+
+void update_stochastic_rows(CudaStream stream,
+                            OptimizerRule const& rule,
+                            StepState const* step,
+                            std::span<RowUpdate const> updates) {
+  update_tables_of_type<float16, StochasticRounding>(stream, rule, step, updates);
+  update_tables_of_type<bfloat16, StochasticRounding>(stream, rule, step, updates);
+}
+
+}  // namespace msstream::ops::kernels

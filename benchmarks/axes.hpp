@@ -180,6 +180,33 @@ struct Rows {
   static constexpr std::int64_t kHotness = 16;
 };
 
+/// The sizes of the suite ops_table: tensors of 256 MiB, matrices of one product, attention of as
+/// many queries as keys, and mixtures of all experts by each gate.
+struct Table {
+  static constexpr std::int64_t kElements = std::int64_t{1} << 26U;
+  static constexpr std::int64_t kWidth = 64;
+  static constexpr std::int64_t kRowWidth = 128;
+  static constexpr std::int64_t kClasses = 1024;
+  static constexpr std::int64_t kSquare = 8192;
+  static constexpr std::int64_t kBlocks = 16;
+
+  static constexpr std::int64_t kHotness = 16;
+  static constexpr std::int64_t kMaximaHotness = 4;
+
+  static constexpr std::int64_t kBatch = 8192;
+  static constexpr std::int64_t kInputs = 3456;
+  static constexpr std::int64_t kOutputs = 1024;
+  static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20U;
+  static constexpr std::int64_t kAttended = 1024;
+  static constexpr std::int64_t kKeys = 128;
+  static constexpr std::int64_t kKeyWidth = 64;
+  static constexpr std::int64_t kExperts = 8;
+  static constexpr std::int64_t kGates = 3;
+  static constexpr std::int64_t kMixedBatch = 65'536;
+  static constexpr std::int64_t kExpertWidth = 128;
+  static constexpr std::int64_t kFactorizedBatch = 65'536;
+};
+
 /// The batches of metrics, those of metrics of retrieval with the items that they rank, the
 /// examples that a metric keeps (more than all updates add), and the examples of a value.
 struct Metrics {

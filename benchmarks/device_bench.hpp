@@ -42,15 +42,23 @@ class DeviceBench {
   /// Times several runs back to back and reports the mean. Bytes are reported in GB/s and as a
   /// share of the bandwidth of a copy, flops in TFLOP/s.
   void measure(benchmark::State& state, Work const& work, std::function<void()> const& operation) {
-    time(operation, axes::Kernels::kOperations);
-    report(state, work, [&] { return time(operation, axes::Kernels::kOperations); });
+    warm_ns(operation);
+    report(state, work, [&] { return warm_ns(operation); });
   }
-  /// Reports the median of runs that each find none of their data in the device's cache: before
-  /// each run, writes a large buffer. Then writes a few bytes several times, during which the
-  /// memory comes to rest and the host gets ahead of the device.
-  void measure_cold(benchmark::State& state,
-                    Work const& work,
-                    std::function<void()> const& operation) {
+  /// Returns the mean time, in nanoseconds, of several runs back to back.
+  double warm_ns(std::function<void()> const& operation) {
+    return time(operation, axes::Kernels::kOperations);
+  }
+  /// Reports the medians of cold_ns(), and returns their mean in nanoseconds.
+  double measure_cold(benchmark::State& state,
+                      Work const& work,
+                      std::function<void()> const& operation) {
+    return report(state, work, [&] { return cold_ns(operation); });
+  }
+  /// Returns the median time, in nanoseconds, of runs that each find none of their data in the
+  /// device's cache: before each run, writes a large buffer. Then writes a few bytes several times,
+  /// during which the memory comes to rest and the host gets ahead of the device.
+  double cold_ns(std::function<void()> const& operation) {
     constexpr int kSettlingFills = 24;
     ms::Tensor<std::uint8_t, R> const flush(device_, {rows(axes::Kernels::kFlushBytes)});
     auto const little = flush.rows(0, 1);
@@ -63,22 +71,20 @@ class DeviceBench {
     };
     cold();
     cold();
-    report(state, work, [&] {
-      std::vector<double> times;
-      for (int run = 0; run < axes::Kernels::kColdRuns; ++run) {
-        times.push_back(cold());
-      }
-      auto const median = times.begin() + axes::Kernels::kColdRuns / 2;
-      std::nth_element(times.begin(), median, times.end());
-      return *median;
-    });
+    std::vector<double> times;
+    for (int run = 0; run < axes::Kernels::kColdRuns; ++run) {
+      times.push_back(cold());
+    }
+    auto const median = times.begin() + axes::Kernels::kColdRuns / 2;
+    std::nth_element(times.begin(), median, times.end());
+    return *median;
   }
 
  private:
   [[nodiscard]] R& runtime() const { return device_.runtime(); }
 
   template <class Sample>
-  void report(benchmark::State& state, Work const& work, Sample const& sample) {
+  double report(benchmark::State& state, Work const& work, Sample const& sample) {
     double total_ns = 0;
     for ([[maybe_unused]] auto _ : state) {
       double const ns = sample();
@@ -94,6 +100,7 @@ class DeviceBench {
     if (work.flops > 0) {
       state.counters["TFLOPs"] = work.flops / ns * 1e-3;
     }
+    return ns;
   }
 
   /// Runs the operation several times, and returns nanoseconds per run by the device's clock.

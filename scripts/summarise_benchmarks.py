@@ -372,6 +372,7 @@ SUITES = [
     ("rerank_step", "A step of reranking", None, "steps of models"),
     ("kernels", "Layers and updates", kernels_table, "training"),
     *((suite, title, None, "operations on embeddings and segments") for suite, title in OPERATIONS.items()),
+    ("ops_table", "Other operations", kernels_table, "other operations"),
 ]
 
 

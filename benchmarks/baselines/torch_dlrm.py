@@ -3,16 +3,21 @@
 """Times the training steps of dlrm_step_benchmark in PyTorch, and prints the times as JSON.
 
 torch_dlrm.py [--out FILE] [--batches 2048,8192,65536] [--interactions cross,dot] [--max-rows 1000000] [--steps 10]
-              [--repetitions 5]
+              [--repetitions 5] [--beside build/cuda/benchmarks/dlrm_step_benchmark]
 
 DCN-v2 and DLRM at MLPerf's sizes: the dense part in bfloat16 by autocast, eager and compiled; the tables in float32
 with sparse gradients, one embedding bag for all of them, updated by SGD, since PyTorch has no row-wise Adagrad for
 sparse gradients; Adagrad for the rest.
+
+With --beside, also runs the steps of dlrm_step_benchmark in bfloat16, those of a model and a batch right after PyTorch's.
+Of its numbers of stream groups the fastest counts, and so does the faster one of PyTorch's eager and compiled step. All
+times are medians over the repetitions.
 """
 import argparse
 import json
 import pathlib
 import statistics
+import subprocess
 import time
 
 import torch
@@ -104,6 +109,31 @@ def time_step(interaction, batch, max_rows, compiled, steps, repetitions):
     return times
 
 
+def summary_of(times, batch):
+    """Returns the median and the range of the milliseconds of a step, and the samples a second."""
+    median = statistics.median(times)
+    return {"ms": round(median, 3), "least_ms": round(min(times), 3), "most_ms": round(max(times), 3),
+            "samples_per_s": round(batch / median * 1e3)}
+
+
+def time_ours(program, interaction, batch, repetitions):
+    """Returns the milliseconds of a step of dlrm_step_benchmark in each repetition, by the name of the benchmark."""
+    model = "dcn" if interaction == "cross" else interaction
+    run = subprocess.run([program, f"--benchmark_filter=^dlrm_step/cuda/{model}/batch:{batch}/bf16/captured",
+                          f"--benchmark_repetitions={repetitions}", "--benchmark_format=json"],
+                         check=True, stdout=subprocess.PIPE, text=True)
+    times = {}
+    for entry in json.loads(run.stdout)["benchmarks"]:
+        if entry.get("error_occurred"):
+            raise ValueError(f"{entry['name']}: {entry.get('error_message')}")
+        if entry["run_type"] == "iteration":
+            in_ms = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}[entry["time_unit"]]
+            times.setdefault(entry["run_name"], []).append(entry["real_time"] * in_ms)
+    if not times:
+        raise ValueError(f"{program} has no steps of {model} with a batch of {batch} on CUDA")
+    return times
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path)
@@ -112,20 +142,29 @@ def main():
     parser.add_argument("--max-rows", type=int, default=1_000_000)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--beside", type=pathlib.Path)
     arguments = parser.parse_args()
+    if arguments.beside and arguments.max_rows != parser.get_default("max_rows"):
+        parser.error("--beside: the tables of dlrm_step_benchmark have the default of --max-rows")
     torch.backends.cuda.matmul.allow_tf32 = True
     results = []
     for interaction in arguments.interactions.split(","):
         for batch in map(int, arguments.batches.split(",")):
+            medians = []
             for compiled in (False, True):
                 times = time_step(interaction, batch, arguments.max_rows, compiled, arguments.steps,
                                   arguments.repetitions)
                 results.append({"interaction": interaction, "batch": batch, "compiled": compiled,
-                                "ms": round(statistics.median(times), 3), "least_ms": round(min(times), 3),
-                                "most_ms": round(max(times), 3),
-                                "samples_per_s": round(batch / statistics.median(times) * 1e3)})
+                                **summary_of(times, batch)})
+                medians.append(statistics.median(times))
                 print(json.dumps(results[-1]), flush=True)
                 torch.cuda.empty_cache()
+            if arguments.beside:
+                ours = time_ours(arguments.beside.resolve(), interaction, batch, arguments.repetitions)
+                name, times = min(ours.items(), key=lambda one: statistics.median(one[1]))
+                results.append({"interaction": interaction, "batch": batch, "msstream": name, **summary_of(times, batch),
+                                "times_as_fast": round(min(medians) / statistics.median(times), 2)})
+                print(json.dumps(results[-1]), flush=True)
     text = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "steps": results}, indent=1)
     if arguments.out:
         arguments.out.write_text(text + "\n")

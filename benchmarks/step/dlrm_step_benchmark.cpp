@@ -54,17 +54,51 @@ train_dlrm::DeviceBatch<R> random_batch(ms::Device<R> const& device,
   return kNames[static_cast<std::size_t>(precision)];
 }
 
+/// The number of rows of MLPerf's largest tables.
+constexpr std::int64_t kMostRows = std::ranges::max(train_dlrm::kMlperfRows);
+
+[[nodiscard]] bool has_all_rows(DlrmShape const& shape) {
+  return shape.max_rows >= kMostRows;
+}
+
+/// Returns why the device has too little free memory for a step, or an empty string if it has
+/// enough: for the rows of the tables, a state of row-wise Adagrad for each, and 512 KiB for each
+/// sample of the batch, which is more than its activations and ids need.
+template <ms::Runtime R>
+[[nodiscard]] std::string memory_missing(DlrmShape const& shape, std::int64_t batch) {
+  constexpr double kGiB = 1U << 30U;
+  constexpr double kBytesPerSample = 1U << 19U;
+  auto const row_bytes = static_cast<double>(shape.dimension) *
+                             static_cast<double>(ms::bytes_of(shape.table_dtype())) +
+                         sizeof(float);
+  double needed = static_cast<double>(batch) * kBytesPerSample;
+  for (std::size_t field = 0; field < train_dlrm::kFields; ++field) {
+    needed += static_cast<double>(shape.rows(field)) * row_bytes;
+  }
+  auto const free = static_cast<double>(ms::Device<R>().runtime().memory_info().free_bytes);
+  return free >= needed ? ""
+                        : fmt::format("skipped: {:.0f} GiB of memory are free, of {:.0f} needed",
+                                      free / kGiB,
+                                      needed / kGiB);
+}
+
 template <ms::Runtime R>
 void add_step(
     StepSetting const& setting, DlrmShape const& shape, std::int64_t batch, int runs, int steps) {
-  auto const name = fmt::format("dlrm_step/{}/{}/batch:{}/{}{}/{}",
+  auto const name = fmt::format("dlrm_step/{}/{}/batch:{}/{}{}{}/{}",
                                 R::name,
                                 shape.interaction == Interaction::cross ? "dcn" : "dot",
                                 batch,
                                 name_of(shape.precision),
                                 shape.half_tables ? "/half_tables" : "",
+                                has_all_rows(shape) ? "/all_rows" : "",
                                 benchmarks::name_of(setting));
   add(name, runs, [=](benchmark::State& state) {
+    if (auto const missing = has_all_rows(shape) ? memory_missing<R>(shape, batch) : "";
+        !missing.empty()) {
+      state.SkipWithError(missing.c_str());
+      return;
+    }
     ms::with_precision(shape.precision, [&](auto type) {
       using T = typename decltype(type)::type;
       auto const training = make_training<R>(
@@ -103,6 +137,19 @@ void add_all(std::int64_t const divisor, int runs, int steps) {
   }
 }
 
+/// Adds steps with all rows of MLPerf's tables, of half precision: 52 GB of rows.
+template <ms::Runtime R>
+void add_all_rows(int runs, int steps) {
+  for (auto const interaction : {Interaction::cross, Interaction::dot}) {
+    DlrmShape const shape{.max_rows = kMostRows,
+                          .interaction = interaction,
+                          .precision = ms::Precision::bf16,
+                          .half_tables = true};
+    StepSetting const setting{.groups = 1, .captured = true, .tables_together = true};
+    add_step<R>(setting, shape, 65'536, runs, steps);
+  }
+}
+
 }  // namespace
 
 void add_host_benchmarks() {
@@ -112,6 +159,7 @@ void add_host_benchmarks() {
 void add_cuda_benchmarks() {
 #if MSSTREAM_CUDA
   add_all<ms::Cuda>(1, axes::kRunsPerRepetition, 10);
+  add_all_rows<ms::Cuda>(axes::kRunsPerRepetition, 10);
 #endif
 }
 

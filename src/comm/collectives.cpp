@@ -19,52 +19,54 @@ using msstream::detail::require_no_overlap;
 
 namespace {
 
-/// Throws std::invalid_argument, and notes the message, which tells the other ranks why they have
-/// waited in vain if the exception ends this one.
+/// A call of a collective on one rank.
+struct Call {
+  AnyCommunicator const& communicator;
+  CollectiveKind kind;
+  std::source_location issued_at;
+};
+
+/// Throws std::invalid_argument with the name of the collective and the place of the call, and
+/// notes the message, which tells the other ranks why they have waited in vain if the exception
+/// ends this one.
 template <class... Arguments>
-[[noreturn, gnu::noinline, gnu::cold]] void refuse(AnyCommunicator const& communicator,
+[[noreturn, gnu::noinline, gnu::cold]] void refuse(Call const& call,
                                                    fmt::format_string<Arguments...> format,
                                                    Arguments&&... arguments) {
-  auto const message = fmt::format(format, std::forward<Arguments>(arguments)...);
-  communicator.state().note_refusal(message);
+  auto const message = fmt::format("{}: {}, at {}:{}",
+                                   name_of(call.kind),
+                                   fmt::format(format, std::forward<Arguments>(arguments)...),
+                                   call.issued_at.file_name(),
+                                   call.issued_at.line());
+  call.communicator.state().note_refusal(message);
   msstream::detail::throw_invalid_argument(message);
 }
 
 /// Throws std::invalid_argument unless the tensor is on the communicator's device.
-void require_device(AnyCommunicator const& communicator,
-                    CollectiveKind kind,
-                    AnyTensor const& tensor) {
-  if (tensor.device() != communicator.state().device().state()) [[unlikely]] {
-    refuse(communicator,
-           "{}: a tensor of shape {} on another device than that of communicator '{}'",
-           name_of(kind),
+void require_device(Call const& call, AnyTensor const& tensor) {
+  if (tensor.device() != call.communicator.state().device().state()) [[unlikely]] {
+    refuse(call,
+           "a tensor of shape {} on another device than that of communicator '{}'",
            tensor.shape(),
-           communicator.name());
+           call.communicator.name());
   }
 }
 
-void require_reduction(AnyCommunicator const& communicator,
-                       CollectiveKind kind,
-                       DType dtype,
-                       Reduction reduction) {
+void require_reduction(Call const& call, DType dtype, Reduction reduction) {
   bool const is_float =
       dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
   if (!is_float && reduction == Reduction::mean) [[unlikely]] {
-    refuse(communicator,
-           "{}: the mean of {}; expected float32, float16 or bfloat16",
-           name_of(kind),
-           name_of(dtype));
+    refuse(call, "the mean of {}; expected float32, float16 or bfloat16", name_of(dtype));
   }
 }
 
-void require_rank(AnyCommunicator const& communicator, CollectiveKind kind, int rank) {
-  if (rank < 0 || rank >= communicator.size()) [[unlikely]] {
-    refuse(communicator,
-           "{}: rank {} of communicator '{}', which has {}",
-           name_of(kind),
+void require_rank(Call const& call, int rank) {
+  if (rank < 0 || rank >= call.communicator.size()) [[unlikely]] {
+    refuse(call,
+           "rank {} of communicator '{}', which has {}",
            rank,
-           communicator.name(),
-           communicator.size());
+           call.communicator.name(),
+           call.communicator.size());
   }
 }
 
@@ -73,7 +75,7 @@ order::Position issue_of_sender(AnyCommunicator const& communicator,
                                 Collective const& what,
                                 AnyTensor const& tensor,
                                 std::source_location issued_at) {
-  require_device(communicator, what.kind, tensor);
+  require_device({communicator, what.kind, issued_at}, tensor);
   AnyUses read(AccessMode::read);
   read.add(tensor);
   AnyUses written(AccessMode::write);
@@ -87,7 +89,7 @@ order::Position issue_of_receiver(AnyCommunicator const& communicator,
                                   Collective const& what,
                                   AnyTensor const& tensor,
                                   std::source_location issued_at) {
-  require_device(communicator, what.kind, tensor);
+  require_device({communicator, what.kind, issued_at}, tensor);
   AnyUses written(AccessMode::write);
   written.add(tensor);
   Part part{.what = what, .issued_at = issued_at};
@@ -101,8 +103,8 @@ order::Position issue_apart(AnyCommunicator const& communicator,
                             AnyTensor const& input,
                             AnyTensor const& output,
                             std::source_location issued_at) {
-  require_device(communicator, what.kind, input);
-  require_device(communicator, what.kind, output);
+  require_device({communicator, what.kind, issued_at}, input);
+  require_device({communicator, what.kind, issued_at}, output);
   require_no_overlap(name_of(what.kind).data(), output, input);
   AnyUses read(AccessMode::read);
   read.add(input);
@@ -115,35 +117,32 @@ order::Position issue_apart(AnyCommunicator const& communicator,
 }
 
 /// Throws std::invalid_argument unless `whole` has as many elements as `part` on each rank.
-void require_parts(AnyCommunicator const& communicator,
-                   CollectiveKind kind,
+void require_parts(Call const& call,
                    char const* whole_name,
                    AnyTensor const& whole,
                    char const* part_name,
                    AnyTensor const& part) {
-  if (whole.count() != part.count() * communicator.size()) [[unlikely]] {
-    refuse(communicator,
-           "{}: {} {} and {} {} on {} ranks; expected {} elements",
-           name_of(kind),
+  auto const ranks = call.communicator.size();
+  if (whole.count() != part.count() * ranks) [[unlikely]] {
+    refuse(call,
+           "{} {} and {} {} on {} ranks; expected {} elements",
            whole_name,
            whole.shape(),
            part_name,
            part.shape(),
-           communicator.size(),
-           part.count() * communicator.size());
+           ranks,
+           part.count() * ranks);
   }
 }
 
-void require_counts(AnyCommunicator const& communicator,
-                    char const* name,
-                    AnyTensor const& counts) {
-  require_device(communicator, CollectiveKind::all_to_all_counted, counts);
-  if (counts.count() != communicator.size()) [[unlikely]] {
-    refuse(communicator,
-           "all_to_all: {} {} on {} ranks; expected an element a rank",
+void require_counts(Call const& call, char const* name, AnyTensor const& counts) {
+  require_device(call, counts);
+  if (counts.count() != call.communicator.size()) [[unlikely]] {
+    refuse(call,
+           "{} {} on {} ranks; expected an element a rank",
            name,
            counts.shape(),
-           communicator.size());
+           call.communicator.size());
   }
 }
 
@@ -154,8 +153,9 @@ order::Position all_reduce(AnyCommunicator const& communicator,
                            Reduction reduction,
                            std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::all_reduce;
-  require_reduction(communicator, kind, tensor.dtype(), reduction);
-  require_device(communicator, kind, tensor);
+  Call const call{communicator, kind, issued_at};
+  require_reduction(call, tensor.dtype(), reduction);
+  require_device(call, tensor);
   AnyUses written(AccessMode::write);
   written.add(tensor);
   Part part{.what = {.kind = kind,
@@ -174,8 +174,9 @@ order::Position reduce_scatter(AnyCommunicator const& communicator,
                                Reduction reduction,
                                std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::reduce_scatter;
-  require_reduction(communicator, kind, input.dtype(), reduction);
-  require_parts(communicator, kind, "input", input, "output", output);
+  Call const call{communicator, kind, issued_at};
+  require_reduction(call, input.dtype(), reduction);
+  require_parts(call, "input", input, "output", output);
   return issue_apart(
       communicator,
       {.kind = kind, .dtype = input.dtype(), .count = output.count(), .reduction = reduction},
@@ -189,11 +190,12 @@ order::Position all_gather(AnyCommunicator const& communicator,
                            AnyTensor const& output,
                            std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::all_gather;
-  require_parts(communicator, kind, "output", output, "input", input);
+  Call const call{communicator, kind, issued_at};
+  require_parts(call, "output", output, "input", input);
   auto const* const own_part = static_cast<std::byte const*>(output.data()) +
                                static_cast<std::size_t>(communicator.rank()) * input.bytes();
   if (input.count() != 0 && input.data() == own_part) {
-    require_device(communicator, kind, output);
+    require_device(call, output);
     AnyUses written(AccessMode::write);
     written.add(output);
     Part part{.what = {.kind = kind, .dtype = input.dtype(), .count = input.count()},
@@ -214,10 +216,11 @@ order::Position all_to_all(AnyCommunicator const& communicator,
                            AnyTensor const& output,
                            std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::all_to_all;
+  Call const call{communicator, kind, issued_at};
   if (input.count() != output.count() || input.count() % communicator.size() != 0) [[unlikely]] {
-    refuse(communicator,
-           "all_to_all: input {} and output {} on {} ranks; expected equal numbers of elements, a "
-           "multiple of the ranks",
+    refuse(call,
+           "input {} and output {} on {} ranks; expected equal numbers of elements, a multiple of "
+           "the ranks",
            input.shape(),
            output.shape(),
            communicator.size());
@@ -236,20 +239,21 @@ order::Position all_to_all(AnyCommunicator const& communicator,
                            AnyTensor const& received,
                            std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::all_to_all_counted;
+  Call const call{communicator, kind, issued_at};
   auto const& shape = input.shape();
   if (!(shape.rank() >= 2 && shape[0] == communicator.size() && output.shape() == shape))
       [[unlikely]] {
-    refuse(communicator,
-           "all_to_all: input {} and output {} with counts, on {} ranks; expected two of shape "
-           "[ranks, capacity, …]",
+    refuse(call,
+           "input {} and output {} with counts, on {} ranks; expected two of shape [ranks, "
+           "capacity, …]",
            shape,
            output.shape(),
            communicator.size());
   }
-  require_counts(communicator, "counts", counts);
-  require_counts(communicator, "received", received);
-  require_device(communicator, kind, input);
-  require_device(communicator, kind, output);
+  require_counts(call, "counts", counts);
+  require_counts(call, "received", received);
+  require_device(call, input);
+  require_device(call, output);
   require_no_overlap(name_of(kind).data(), output, input);
   require_no_overlap(name_of(kind).data(), received, counts);
   AnyUses read(AccessMode::read);
@@ -273,7 +277,8 @@ order::Position broadcast(AnyCommunicator const& communicator,
                           int root,
                           std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::broadcast;
-  require_rank(communicator, kind, root);
+  Call const call{communicator, kind, issued_at};
+  require_rank(call, root);
   Collective const what{
       .kind = kind, .dtype = tensor.dtype(), .count = tensor.count(), .peer = root};
   return root == communicator.rank() ? issue_of_sender(communicator, what, tensor, issued_at)
@@ -285,9 +290,10 @@ order::Position send(AnyCommunicator const& communicator,
                      int to,
                      std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::send;
-  require_rank(communicator, kind, to);
+  Call const call{communicator, kind, issued_at};
+  require_rank(call, to);
   if (!(to != communicator.rank())) [[unlikely]] {
-    refuse(communicator, "send: rank {} to itself", to);
+    refuse(call, "rank {} to itself", to);
   }
   return issue_of_sender(
       communicator,
@@ -301,9 +307,10 @@ order::Position receive(AnyCommunicator const& communicator,
                         int from,
                         std::source_location issued_at) {
   constexpr auto kind = CollectiveKind::receive;
-  require_rank(communicator, kind, from);
+  Call const call{communicator, kind, issued_at};
+  require_rank(call, from);
   if (!(from != communicator.rank())) [[unlikely]] {
-    refuse(communicator, "receive: rank {} from itself", from);
+    refuse(call, "rank {} from itself", from);
   }
   return issue_of_receiver(
       communicator,

@@ -372,7 +372,7 @@ AnyTensor CommunicatorState::symmetric_tensor(DType dtype, Shape const& shape) {
 }
 
 bool CommunicatorState::may_make_symmetric(std::size_t bytes) const {
-  return told_->transport->gains_by_symmetry(bytes) &&
+  return (bytes >= least_symmetric_bytes_ || told_->transport->gains_by_symmetry(bytes)) &&
          msstream::detail::OpenCapture::current(*device_.context()) == nullptr;
 }
 

@@ -12,6 +12,8 @@
 #include <msstream/tensor/detail/any_uses.hpp>
 
 #include <atomic>
+#include <cstddef>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <source_location>
@@ -57,6 +59,9 @@ class CommunicatorState {
   [[nodiscard]] msstream::detail::AnyTensor symmetric_tensor(DType dtype, Shape const& shape);
   /// See may_make_symmetric().
   [[nodiscard]] bool may_make_symmetric(std::size_t bytes) const;
+  /// Treats symmetric tensors of at least so many bytes as faster, whatever the transport says: by
+  /// that, tests on the host take the ways of large tensors. All ranks call it alike.
+  void set_least_symmetric_bytes(std::size_t bytes) noexcept { least_symmetric_bytes_ = bytes; }
   void synchronize();
   [[nodiscard]] std::vector<std::string> exchange(std::string const& own);
   /// See AnyCommunicator::give_up().
@@ -89,6 +94,7 @@ class CommunicatorState {
   std::shared_ptr<Watch> watch_;  ///< null if the transport needs none
   std::mutex mutex_;              ///< protects refused_
   std::string refused_;           ///< see note_refusal()
+  std::size_t least_symmetric_bytes_ = std::numeric_limits<std::size_t>::max();
 };
 
 }  // namespace msstream::comm::detail

@@ -165,6 +165,33 @@ TYPED_TEST(Failure, a_rank_that_ends_its_communicator_is_named_at_once) {
   });
 }
 
+TYPED_TEST(Failure, a_root_that_ends_its_communicator_is_named_to_all_that_wait_for_its_broadcast) {
+  on_ranks<TypeParam>(3, [](Rank<TypeParam> const& self) {
+    constexpr int kRoot = 1;
+    std::optional<comm::Communicator<TypeParam>> own(
+        std::in_place,
+        self.device,
+        self.world,
+        comm::CommunicatorOptions{.name = "own", .timeout = std::chrono::hours(1)});
+    auto const tensor = self.tensor(std::vector<float>{1});
+    broadcast(*own, tensor, kRoot);
+    if (self.rank() == kRoot) {
+      own.reset();
+      return;
+    }
+    auto const [lost, text] = loss_of([&] {
+      broadcast(*own, tensor, kRoot);
+      own->synchronize();
+    });
+    EXPECT_EQ(lost, kRoot);
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("rank 1 is lost: it has ended its communicator"),
+                      HasSubstr("needs it in broadcast of 1 float32 from rank 1 at "),
+                      HasSubstr("failure_test.cpp:")));
+    expect_usable(self);
+  });
+}
+
 TYPED_TEST(Failure, ending_a_communicator_waits_for_its_collectives) {
   on_ranks<TypeParam>(4, [](Rank<TypeParam> const& self) {
     for (int i = 0; i < 10; ++i) {
@@ -339,6 +366,18 @@ TYPED_TEST(Failure, wrong_arguments_are_refused_on_the_rank_itself) {
     auto const refused = [](auto call, auto const&... words) {
       EXPECT_THAT(message_of<std::invalid_argument>(call), AllOf(HasSubstr(words)...));
     };
+    auto const rows = four.reshaped({2, 2});
+    auto const others = self.tensor(std::vector<float>(4)).reshaped({2, 2});
+    auto const many = self.tensor(std::vector<std::int64_t>(3));
+    auto const line = [](std::uint_least32_t number) {
+      return "failure_test.cpp:" + std::to_string(number);
+    };
+    refused([&] { all_to_all(own, rows, many, others, counts); },
+            "all_to_all: counts [3] on 2 ranks; expected an element a rank, at ",
+            line(__LINE__ - 2));
+    refused([&] { all_to_all(own, rows, counts, others, many); },
+            "all_to_all: received [3]",
+            line(__LINE__ - 2));
     refused([&] { all_reduce(own, ids, comm::Reduction::mean); }, "all_reduce", "mean", "int32");
     refused([&] { all_reduce(own, elsewhere); }, "all_reduce", "another device", "'world'");
     refused([&] { all_gather(own, four, three); }, "all_gather", "[4]", "[3]", "8 elements");

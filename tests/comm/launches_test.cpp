@@ -22,17 +22,25 @@ constexpr auto kForLong = std::chrono::hours(1);
 
 TEST(LaunchesTest, a_rank_returns_when_all_have_launched) {
   Launches launches(3);
-  std::atomic<int> come{0};
+  std::atomic<int> looks{0};  // rises while rank 0 waits, and once when it returns
+  std::atomic<bool> has_returned{false};
+  auto const look = [&] {
+    ++looks;
+    looks.notify_all();
+    return false;
+  };
   std::thread first([&] {
     launches.count(0);
-    EXPECT_TRUE(launches.wait_for_others(0, kForLong, [] { return false; }));
-    EXPECT_EQ(come.load(), 2);
+    EXPECT_TRUE(launches.wait_for_others(0, kForLong, look));
+    has_returned = true;
+    look();
   });
   for (int const rank : {1, 2}) {
-    for (int i = 0; i < 10'000; ++i) {
-      std::this_thread::yield();
+    int const seen = looks.load();
+    if (!has_returned.load()) {
+      looks.wait(seen);
     }
-    ++come;
+    EXPECT_FALSE(has_returned.load()) << "before rank " << rank << " has come";
     launches.count(rank);
   }
   first.join();

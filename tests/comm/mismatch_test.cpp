@@ -317,6 +317,7 @@ TYPED_TEST(Mismatch, counts_out_of_range_are_refused_on_all_ranks) {
           });
           EXPECT_THAT(message,
                       AllOf(HasSubstr("rank 1 has all_to_all of 8 float32"),
+                            HasSubstr("mismatch_test.cpp:"),
                             HasSubstr("its count for rank 1 is " + std::to_string(bad) +
                                       ", outside [0, 4]")));
         },

@@ -20,16 +20,6 @@ namespace {
 using msstream::detail::Backend;
 using msstream::detail::NativeStream;
 
-/// The most bytes for each other rank with which kernels of ours are as fast as NCCL's.
-constexpr std::size_t kMostMailedBytes = std::size_t{64} << 20U;
-/// The most bytes that a rank sends to combine them with those of more than one other rank: each
-/// gets all elements, which for more bytes takes longer than to combine a part of them.
-constexpr std::size_t kMostCombinedBytes = std::size_t{2} << 20U;
-
-/// The least bytes for each other rank with which copy engines are faster than kernels: the ranks
-/// meet before and after.
-constexpr std::size_t kLeastBytesOfEngines = std::size_t{8} << 20U;
-
 /// Bytes of pieces for all other ranks of a block.
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10U;
 
@@ -72,7 +62,7 @@ std::shared_ptr<Mail> Mail::make(std::shared_ptr<Backend> const& runtime,
 
 Mail::Mail(std::shared_ptr<Backend> runtime, Peers& peers, CommunicatorSettings const& settings)
     : runtime_(std::move(runtime)),
-      uses_engines_(settings.copy_engines),
+      limits_{.ranks = peers.size(), .uses_engines = settings.copy_engines},
       boxes_(boxes_for(peers, settings.most_sms)),
       signals_(runtime_),
       memory_(runtime_, peers, boxes_.bytes_of_box(), Mailboxes::kCountBytes) {
@@ -80,35 +70,8 @@ Mail::Mail(std::shared_ptr<Backend> runtime, Peers& peers, CommunicatorSettings 
   boxes_.signals = signals_.shared;
 }
 
-bool Mail::is_large(std::size_t bytes) const noexcept {
-  return bytes / static_cast<std::size_t>(boxes_.size) >= kLeastBytesOfEngines;
-}
-
-bool Mail::is_for_engines(Collective const& what) const noexcept {
-  bool const can_be =
-      what.kind == CollectiveKind::all_gather || what.kind == CollectiveKind::all_to_all;
-  return can_be && what.output_place >= 0 &&
-         (uses_engines_ || bytes_for_each(what, boxes_.size) >= kLeastBytesOfEngines);
-}
-
-bool Mail::serves(Collective const& what) const noexcept {
-  auto const bytes = bytes_for_each(what, boxes_.size);
-  auto const others = static_cast<std::size_t>(boxes_.size - 1);
-  switch (what.kind) {
-    case CollectiveKind::send:
-    case CollectiveKind::receive:
-      return false;
-    case CollectiveKind::all_to_all_counted:
-      return true;
-    case CollectiveKind::all_reduce:
-      return bytes <= kMostMailedBytes && (others == 1 || bytes * others <= kMostCombinedBytes);
-    default:
-      return bytes <= kMostMailedBytes || is_for_engines(what);
-  }
-}
-
 void Mail::put(NativeStream stream, Part const& part) const {
-  if (is_for_engines(part.what)) {
+  if (limits_.is_for_engines(part.what)) {
     return put_on_engines(stream, part);
   }
   put_by_mail(stream, boxes_, part, boxes_.blocks);
@@ -206,11 +169,17 @@ std::optional<std::string> Mail::bad_count() const {
       std::atomic_ref(signals.fault).load(std::memory_order_acquire) == 0) {
     return std::nullopt;
   }
-  return fmt::format("rank {} has an all_to_all whose count for rank {} is {}, outside [0, {}]",
-                     signals.from,
-                     signals.to,
-                     signals.count,
-                     signals.capacity);
+  return fmt::format(
+      "rank {} has an all_to_all whose count for rank {} is {}, outside [0, {}]; rank {} has "
+      "issued "
+      "its own at {}:{}",
+      signals.from,
+      signals.to,
+      signals.count,
+      signals.capacity,
+      boxes_.rank,
+      signals.issued_at.file_name(),
+      signals.issued_at.line());
 }
 
 }  // namespace msstream::comm::detail

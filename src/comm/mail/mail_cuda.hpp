@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "comm/mail/mail_limits.hpp"
 #include "comm/mail/mailboxes.hpp"
 #include "comm/mail/mapped_memory_cuda.hpp"
 #include "comm/peers.hpp"
@@ -47,8 +48,8 @@ class Mail : public std::enable_shared_from_this<Mail> {
   Mail(Mail const&) = delete;
   Mail& operator=(Mail const&) = delete;
 
-  /// Returns whether a collective is carried out here. The same on all ranks.
-  [[nodiscard]] bool serves(Collective const& what) const noexcept;
+  /// Returns which collectives are carried out here.
+  [[nodiscard]] MailLimits const& limits() const noexcept { return limits_; }
   void put(msstream::detail::NativeStream stream, Part const& part) const;
 
   /// Returns memory of this rank, of as many bytes on each, which symmetric tensors have. All ranks
@@ -57,9 +58,6 @@ class Mail : public std::enable_shared_from_this<Mail> {
   /// Returns the place of memory in what symmetric_memory() has returned, equal on ranks that pass
   /// the same part of a symmetric tensor; -1 for other memory.
   [[nodiscard]] std::int64_t place_of(void const* memory) const;
-  /// Returns whether an all-gather or all-to-all whose output has so many bytes runs on copy
-  /// engines if the output is symmetric, whatever the settings say.
-  [[nodiscard]] bool is_large(std::size_t bytes) const noexcept;
   [[nodiscard]] bool has_symmetric_memory() const noexcept { return symmetric_count_.load() != 0; }
 
   /// Ends the kernels that run and those to come, without waiting for other ranks.
@@ -90,7 +88,6 @@ class Mail : public std::enable_shared_from_this<Mail> {
   };
 
   [[nodiscard]] static Mailboxes boxes_for(Peers const& peers, int most_sms);
-  [[nodiscard]] bool is_for_engines(Collective const& what) const noexcept;
   /// Puts one rank's part of an all-gather or all-to-all on a stream, carried out by copy engines.
   void put_on_engines(msstream::detail::NativeStream stream, Part const& part) const;
   /// Returns the symmetric memory in which some memory is, or null. The caller holds `mutex_`.
@@ -100,7 +97,7 @@ class Mail : public std::enable_shared_from_this<Mail> {
   void forget(MappedMemory const* memory) noexcept;
 
   std::shared_ptr<msstream::detail::Backend> runtime_;
-  bool uses_engines_;
+  MailLimits limits_;
   Mailboxes boxes_;
   Signals signals_;
   MappedMemory memory_;

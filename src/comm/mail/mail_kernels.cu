@@ -5,6 +5,7 @@
 #include "common/launch.cuh"
 
 #include <algorithm>
+#include <source_location>
 #include <stdexcept>
 
 namespace msstream::comm::detail {
@@ -77,6 +78,7 @@ struct CountedRows {
   std::int64_t* received;
   std::int64_t capacity;
   std::size_t row_bytes;
+  std::source_location issued_at;  ///< which the kernel hands to the host, and does not read
 };
 
 __device__ bool is_in_range(CountedRows const& rows, std::int64_t count) {
@@ -93,6 +95,7 @@ __device__ void report(
   boxes.signals->to = to;
   boxes.signals->count = count;
   boxes.signals->capacity = rows.capacity;
+  boxes.signals->issued_at = rows.issued_at;
   __threadfence_system();
   *fault = 1;
 }
@@ -222,7 +225,8 @@ void put_by_mail(msstream::detail::NativeStream stream,
           .counts = part.counts,
           .received = part.received,
           .capacity = what.capacity,
-          .row_bytes = what.capacity == 0 ? 0 : bytes / static_cast<std::size_t>(what.capacity)};
+          .row_bytes = what.capacity == 0 ? 0 : bytes / static_cast<std::size_t>(what.capacity),
+          .issued_at = part.issued_at};
       rows_by_mail<<<blocks, kMailThreads, 0, on>>>(boxes, rows);
       return check_launch("rows_by_mail");
     }

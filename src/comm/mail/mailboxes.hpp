@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 
 namespace msstream::comm::detail {
 
@@ -19,6 +20,7 @@ struct MailSignals {
   int to = 0;     ///< the rank for which the rows are
   std::int64_t count = 0;
   std::int64_t capacity = 0;
+  std::source_location issued_at = {};  ///< of this rank's call
 };
 
 /// The mailboxes of all ranks of a communicator, as one rank's GPU reaches them.

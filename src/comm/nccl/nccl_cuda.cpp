@@ -136,7 +136,7 @@ class Nccl final : public PeersTransport<Peers> {
   }
 
   [[nodiscard]] bool gains_by_symmetry(std::size_t bytes) const noexcept override {
-    return mail_ != nullptr && mail_->is_large(bytes);
+    return mail_ != nullptr && mail_->limits().is_large(bytes);
   }
 
   void leave() noexcept override {
@@ -190,7 +190,7 @@ class Nccl final : public PeersTransport<Peers> {
       return;
     }
     // The group that launches the collective has made the device current.
-    if (mail_ != nullptr && mail_->serves(part.what)) {
+    if (mail_ != nullptr && mail_->limits().serves(part.what)) {
       try {
         mail_->put(stream, part);
       } catch (std::exception const& error) {

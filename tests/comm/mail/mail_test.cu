@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <source_location>
 
 namespace msstream::comm::detail {
 namespace {
@@ -162,6 +163,9 @@ TEST_F(MailTest, a_nan_of_any_rank_is_the_largest_and_the_least) {
 
 TEST_F(MailTest, a_count_out_of_range_is_told_to_both_ranks_and_sends_nothing) {
   constexpr int kRanks = 3;
+  std::source_location const calls[kRanks] = {std::source_location::current(),
+                                              std::source_location::current(),
+                                              std::source_location::current()};
   for (std::int64_t const count : {std::int64_t{-1}, std::int64_t{8}, std::int64_t{1} << 40U}) {
     for (int to = 0; to < kRanks; ++to) {
       Heap heap(1 << 20);
@@ -175,7 +179,9 @@ TEST_F(MailTest, a_count_out_of_range_is_told_to_both_ranks_and_sends_nothing) {
       for (int rank = 0; rank < kRanks; ++rank) {
         auto& own = all.of_rank[static_cast<std::size_t>(rank)];
         own.upload(heap);
-        ranks.put(rank, own.on_device(all.what));
+        auto part = own.on_device(all.what);
+        part.issued_at = calls[rank];
+        ranks.put(rank, part);
       }
       ranks.synchronize();
       for (int rank = 0; rank < kRanks; ++rank) {
@@ -186,6 +192,8 @@ TEST_F(MailTest, a_count_out_of_range_is_told_to_both_ranks_and_sends_nothing) {
           EXPECT_EQ(signals.to, to);
           EXPECT_EQ(signals.count, count);
           EXPECT_EQ(signals.capacity, 7);
+          EXPECT_EQ(signals.issued_at.line(), calls[rank].line());
+          EXPECT_STREQ(signals.issued_at.file_name(), calls[rank].file_name());
         }
       }
       auto const& receiver = all.of_rank[static_cast<std::size_t>(to)];

@@ -30,6 +30,7 @@ struct HowInHalves {
   bool is_captured = false;
   std::int64_t bucket_bytes = 64;
   comm::Reduction reduction = comm::Reduction::mean;
+  bool in_one_lookup = false;  ///< whether the tables are EmbeddingTables
 };
 
 /// Calls `body(world, device)` on each rank.
@@ -43,7 +44,8 @@ template <Runtime R>
 TrainedInParts train_in_halves(comm::World const& world,
                                Device<R> const& device,
                                HowInHalves const& how) {
-  ModelInParts<R> model(device, how.rows, static_cast<std::uint64_t>(world.rank()), how.groups);
+  ModelInParts<R> model(
+      device, how.rows, static_cast<std::uint64_t>(world.rank()), how.groups, how.in_one_lookup);
   HalfBatches<R> const halves(device,
                               model.parameters(),
                               world,
@@ -92,28 +94,37 @@ TYPED_TEST_SUITE(HalfBatchesTest, RankRuntimes, RuntimeNamesOfRanks);
 
 TYPED_TEST(HalfBatchesTest, train_what_the_whole_batch_trains) {
   for (std::int64_t const rows : {29, 3}) {  // of 3 rows, some halves have none
-    auto const expected = train_whole<TypeParam>(rows);
-    for (auto const reduction : {comm::Reduction::mean, comm::Reduction::sum}) {
-      for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3})) {
-        SCOPED_TRACE(fmt::format("{} ranks, {} rows, {}", ranks, rows, name_of(reduction)));
-        auto const found = TestFixture::trained(ranks, {.rows = rows, .reduction = reduction});
-        expect_near_whole(found.losses, expected.losses);
-        expect_near_whole(found.values, expected.values);
+    for (bool const in_one_lookup : {false, true}) {
+      auto const expected = train_whole<TypeParam>(rows, in_one_lookup);
+      for (auto const reduction : {comm::Reduction::mean, comm::Reduction::sum}) {
+        for (int const ranks : numbers_of_ranks<TypeParam>({1, 2, 3})) {
+          SCOPED_TRACE(fmt::format(
+              "{} ranks, {} rows, {}, {}", ranks, rows, name_of(reduction), in_one_lookup));
+          auto const found = TestFixture::trained(
+              ranks, {.rows = rows, .reduction = reduction, .in_one_lookup = in_one_lookup});
+          expect_near_whole(found.losses, expected.losses);
+          expect_near_whole(found.values, expected.values);
+        }
       }
     }
   }
 }
 
 TYPED_TEST(HalfBatchesTest, bits_are_equal_in_every_mode) {
-  auto const expected = TestFixture::trained(2, {});
-  for (int const groups : {0, 1, 2, 3, 4}) {
-    for (bool const is_captured : {false, true}) {
-      for (std::int64_t const bytes : {1, 1 << 20}) {
-        auto const found = TestFixture::trained(
-            2, {.groups = groups, .is_captured = is_captured, .bucket_bytes = bytes});
-        if (!is_by_nccl<TypeParam>) {
-          EXPECT_TRUE(found == expected)
-              << groups << " groups, " << is_captured << ", buckets of " << bytes;
+  for (bool const in_one_lookup : {false, true}) {
+    auto const expected = TestFixture::trained(2, {.in_one_lookup = in_one_lookup});
+    for (int const groups : {0, 1, 2, 3, 4}) {
+      for (bool const is_captured : {false, true}) {
+        for (std::int64_t const bytes : {1, 1 << 20}) {
+          auto const found = TestFixture::trained(2,
+                                                  {.groups = groups,
+                                                   .is_captured = is_captured,
+                                                   .bucket_bytes = bytes,
+                                                   .in_one_lookup = in_one_lookup});
+          if (!is_by_nccl<TypeParam>) {
+            EXPECT_TRUE(found == expected) << groups << " groups, " << is_captured
+                                           << ", buckets of " << bytes << ", " << in_one_lookup;
+          }
         }
       }
     }

@@ -32,12 +32,24 @@ struct TrainedInParts {
   }
 };
 
-/// A model with two tables and two layers, and a batch of which it can take some rows.
+/// A model with two tables and two layers, and a batch of which it can take some rows. With
+/// `in_one_lookup`, both tables are EmbeddingTables, and otherwise each has a lookup of its own.
 template <Runtime R>
 class ModelInParts {
  public:
-  ModelInParts(Device<R> const& device, std::int64_t rows, std::uint64_t seed, int groups)
+  ModelInParts(Device<R> const& device,
+               std::int64_t rows,
+               std::uint64_t seed,
+               int groups,
+               bool in_one_lookup = false)
       : device_(device), rows_(rows), parameters_(device, {.seed = seed}) {
+    if (in_one_lookup) {
+      std::vector<ops::EmbeddingTable<R>> tables;
+      for (auto const& table : {first_, second_}) {
+        tables.push_back({.weights = table, .hotness = kIdsOfRow});
+      }
+      together_.emplace(device, tables);
+    }
     std::mt19937_64 engine(7);
     std::vector<std::int64_t> ids;
     for (std::int64_t i = 0; i < 2 * rows * kIdsOfRow; ++i) {
@@ -62,7 +74,10 @@ class ModelInParts {
   [[nodiscard]] Tensor<float, R> loss(GradientTape<R>& tape, std::int64_t begin, std::int64_t end) {
     std::vector<Tensor<float, R>> columns{x_->rows(begin, end)};
     tape.without_gradient(columns[0]);
-    for (int t = 0; t < 2; ++t) {
+    if (together_) {
+      columns.push_back(rows_of_both(tape, begin, end));
+    }
+    for (int t = 0; !together_ && t < 2; ++t) {
       std::optional<StreamScope<R>> scope;
       if (pool_) {
         scope.emplace((*pool_)[(t + 1) % pool_->groups()],
@@ -89,6 +104,22 @@ class ModelInParts {
   }
 
  private:
+  [[nodiscard]] Tensor<float, R> rows_of_both(GradientTape<R>& tape,
+                                              std::int64_t begin,
+                                              std::int64_t end) {
+    std::optional<StreamScope<R>> scope;
+    if (pool_) {
+      scope.emplace((*pool_)[1 % pool_->groups()], StreamScopeOptions{.include_grad = true});
+    }
+    auto const count = end - begin;
+    Tensor<std::int64_t, R> const ids(device_, {2 * count, kIdsOfRow});
+    for (int t = 0; t < 2; ++t) {
+      copy(ids.rows(t * count, (t + 1) * count), ids_->rows(t * rows_ + begin, t * rows_ + end));
+    }
+    return ops::embedding_lookup(
+        tape, *together_, {.ids = ids.reshaped({ids.count()}), .batch = count});
+  }
+
   Device<R> device_;
   std::int64_t rows_;
   Parameters<R> parameters_;
@@ -98,6 +129,7 @@ class ModelInParts {
       parameters_.dense("w1", {kNumbersOfRow + 6, kHiddenOfParts}, init::uniform(-1, 1));
   Tensor<float, R> b1_ = parameters_.dense("b1", {kHiddenOfParts}, init::uniform(-1, 1));
   Tensor<float, R> w2_ = parameters_.dense("w2", {kHiddenOfParts, 1}, init::uniform(-1, 1));
+  std::optional<ops::EmbeddingTables<R>> together_;
   std::optional<Tensor<std::int64_t, R>> ids_;
   std::optional<Tensor<float, R>> x_;
   std::optional<Tensor<float, R>> labels_;
@@ -134,9 +166,9 @@ std::vector<float> losses_of(Device<R> const& device, bool is_captured, Step con
 
 /// Trains on the whole batch on one device.
 template <Runtime R>
-TrainedInParts train_whole(std::int64_t rows) {
+TrainedInParts train_whole(std::int64_t rows, bool in_one_lookup = false) {
   Device<R> const device;
-  ModelInParts<R> model(device, rows, 0, 0);
+  ModelInParts<R> model(device, rows, 0, 0, in_one_lookup);
   Optimizer<R> optimizer(device, rule_in_parts(), clipped());
   optimizer.add(model.parameters());
   GradientTape<R> tape(device);

@@ -210,6 +210,12 @@ TYPED_TEST(ShardedTablesInput, wrong_options_and_bags_are_refused_and_tables_sta
         message_of<std::invalid_argument>([&] { tables.add_to(clips); }),
         HasSubstr("rank 0 has clip_norm 1, skip_non_finite false, micro_batches 1, loss scale "
                   "none, and rank 1 has clip_norm 2, skip_non_finite false"));
+    Optimizer<R> rounds(rank.device,
+                        {.kind = ops::OptimizerKind::adam, .learning_rate = 1},
+                        {.table_rounding = OptimizerOptions::Rounding::stochastic,
+                         .rounding_seed = static_cast<std::uint64_t>(rank.rank())});
+    EXPECT_THAT(message_of<std::invalid_argument>([&] { tables.add_to(rounds); }),
+                HasSubstr("stochastic rounding with seed 1"));
 
     // Each rank has one of the two tables, and patterns name both.
     Optimizer<R> lacks(rank.device,

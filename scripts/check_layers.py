@@ -67,7 +67,7 @@ STEPS = {room: step for room, (step, _) in ROOMS.items()}
 # The folders of kernels/: for each its step, which is above those of the folders that it may
 # include, and its content.
 FAMILIES = {
-    "common": (0, "launches, vector accesses, long sums, host threads, workspaces, reports of bad ids, rows moved"),
+    "common": (0, "launches, vector accesses, long sums, host threads, workspaces, reports of bad ids, rows moved, Philox"),
     "ids": (1, "bags and their offsets; sorting, deduplicating, numbering, hashing and converting ids"),
     "random": (1, "random numbers by counter: fills, dropout, the state of a generator"),
     "elementwise": (1, "of elements and rows: arithmetic, reductions, softmax, top k"),
@@ -78,7 +78,7 @@ FAMILIES = {
     "jagged": (2, "jagged rows to dense ones and back, softmax of segments, lengths and offsets"),
     "dense": (2, "dense layers, matrix products, transposition, mixtures of experts"),
     "metrics": (2, "sums, kept scores and buckets of metrics; areas under ROC curves by sorting"),
-    "mixed": (3, "conversions between precisions, cross layers, half-precision dot interactions, elementwise gradients with the sums of their columns"),
+    "mixed": (3, "conversions between precisions, cross layers, half-precision dot interactions, products of 8-bit floats, elementwise gradients with the sums of their columns"),
     "embedding_gradient": (3, "gradients of lookups, summed by row, and updates of tables fused with them"),
 }
 MOST_FILES = 40

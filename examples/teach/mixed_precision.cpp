@@ -97,6 +97,16 @@ void check_stack(ms::Device<> const& device, Data const& data) {
   auto const half = ms::to_host(top(ms::no_tape, data.features))[0];
   auto const whole = ms::to_host(same(ms::no_tape, data.features))[0];
   teach::expect(half != whole && std::abs(half - whole) < 0.05F, "8 bits instead of 24");
+  ms::DenseStack const eighth(parameters,
+                              "eighth",
+                              kWidth,
+                              {64, 32, 1},
+                              {.precision = ms::Precision::bf16, .fp8_products = true});
+  ms::DenseStack const exact(parameters, "eighth", kWidth, {64, 32, 1}, {.shared = true});
+  auto const quantised = ms::to_host(eighth(ms::no_tape, data.features))[0];
+  auto const of_floats = ms::to_host(exact(ms::no_tape, data.features))[0];
+  teach::expect(quantised != of_floats && std::abs(quantised - of_floats) < 0.1F,
+                "products of 8-bit floats");
 }
 
 void check() {

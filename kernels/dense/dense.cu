@@ -7,6 +7,7 @@
 #include "dense/product.hpp"
 #include "dense/product_in_parts.hpp"
 #include "elementwise/math.hpp"
+#include "elementwise/unary.hpp"
 
 #include <cstddef>
 
@@ -88,6 +89,7 @@ __global__ void __launch_bounds__(kBlockThreads) bias_activation_kernel(DenseArg
   output = narrowed<T>(activate(widen(output) + bias, args.activation));
 }
 
+/// Returns the epilogue for the bias and for an activation other than gelu_tanh.
 cublasLtEpilogue_t epilogue_of(DenseArgs const& args) {
   bool const relu = args.activation == Activation::relu;
   if (args.bias == nullptr) {
@@ -106,6 +108,58 @@ bool fused_product(CudaStream stream, MatrixProduct product) {
   product.bias = nullptr;
   (void)try_product(stream, product);
   return false;
+}
+
+MatrixProduct product_of(DenseArgs const& args) {
+  return {.a = args.weight,
+          .b = args.input,
+          .d = args.output,
+          .m = args.outputs,
+          .n = args.batch,
+          .k = args.inputs,
+          .epilogue = epilogue_of(args),
+          .bias = args.bias,
+          .batch = args.layers,
+          .stride_a = args.inputs * args.outputs,
+          .stride_b = args.shared_input ? 0 : args.batch * args.inputs,
+          .operands = args.dtype,
+          .result = args.dtype};
+}
+
+/// Computes a dense layer with gelu_tanh as one product and returns true. Returns false, without a
+/// product, if cuBLASLt has no epilogue for it, and for float32: the epilogue's hyperbolic tangent
+/// is made for results of half precision.
+bool gelu_product(CudaStream stream, DenseArgs const& args) {
+  bool const fits = args.inputs > 0 && args.outputs > 1 && args.outputs % kAuxMultiple == 0 &&
+                    quads_fit(static_cast<char const*>(args.pre_activation));
+  if (!fits || args.dtype == DType::float32) {
+    return false;
+  }
+  auto product = product_of(args);
+  product.epilogue =
+      args.bias != nullptr ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  product.aux = args.pre_activation;
+  return try_product(stream, product);
+}
+
+/// Computes a dense layer with gelu_tanh, and its pre-activation. There is no form without the
+/// pre-activation, which would have another epilogue, and so perhaps other bits.
+void gelu_dense(CudaStream stream, DenseArgs const& args) {
+  if (gelu_product(stream, args)) {
+    return;
+  }
+  DenseArgs sums = args;
+  sums.activation = Activation::none;
+  sums.output = args.pre_activation;
+  sums.pre_activation = nullptr;
+  dense(stream, sums);
+  unary(stream,
+        {.function = UnaryFunction::gelu_tanh,
+         .parameter = 0.0F,
+         .input = args.pre_activation,
+         .output = args.output,
+         .count = args.layers * args.batch * args.outputs,
+         .dtype = args.dtype});
 }
 
 TallProduct tall_product(DenseWeightGradientArgs const& args) {
@@ -146,6 +200,10 @@ void dense(CudaStream stream, DenseArgs const& args) {
   if (args.layers == 0 || args.batch == 0 || args.outputs == 0) {
     return;
   }
+  if (args.activation == Activation::gelu_tanh) {
+    gelu_dense(stream, args);
+    return;
+  }
   if (args.outputs == 1) {
     auto const row_bytes = args.inputs * static_cast<std::int64_t>(bytes_of(args.dtype));
     bool const aligned = row_bytes % alignof(Quad) == 0 && quads_fit(args.input, args.weight);
@@ -162,20 +220,7 @@ void dense(CudaStream stream, DenseArgs const& args) {
   if (args.inputs == 0) {
     set_to_zero(stream, args.output, args.layers * args.batch * args.outputs, args.dtype);
   } else {
-    complete = fused_product(stream,
-                             {.a = args.weight,
-                              .b = args.input,
-                              .d = args.output,
-                              .m = args.outputs,
-                              .n = args.batch,
-                              .k = args.inputs,
-                              .epilogue = epilogue_of(args),
-                              .bias = args.bias,
-                              .batch = args.layers,
-                              .stride_a = args.inputs * args.outputs,
-                              .stride_b = args.shared_input ? 0 : args.batch * args.inputs,
-                              .operands = args.dtype,
-                              .result = args.dtype});
+    complete = fused_product(stream, product_of(args));
   }
   if (!complete) {
     auto const blocks = grid_for(args.layers * args.batch * args.outputs, kBlockThreads);

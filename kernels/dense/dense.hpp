@@ -25,6 +25,9 @@ struct DenseArgs {
   std::int64_t layers = 1;  ///< at most kMostDenseLayers
   bool shared_input = false;
   DType dtype = DType::float32;  ///< float32, float16 or bfloat16
+  /// [layers, batch, outputs], set to input · weight + bias by gelu_tanh, which requires it. Null
+  /// for other activations.
+  void* pre_activation = nullptr;
 };
 inline constexpr std::int64_t kMostDenseLayers = 65'535;
 void dense(HostStream stream, DenseArgs const& args);

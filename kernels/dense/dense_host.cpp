@@ -5,6 +5,7 @@
 #include "dense/dense.hpp"
 #include "dense/eigen_matrix.hpp"
 #include "elementwise/math.hpp"
+#include "elementwise/unary_math.hpp"
 
 #include <cstddef>
 
@@ -24,6 +25,14 @@ void rectify_row(float* row, std::int64_t columns) {
   }
 }
 
+/// Replaces the elements of a row by their gelu_tanh, and keeps them in `sums`.
+void gelu_row(float* row, std::int64_t columns, float* sums) {
+  for (std::int64_t column = 0; column < columns; ++column) {
+    sums[column] = row[column];
+    row[column] = GeluByTangent{}(row[column]);
+  }
+}
+
 void column_sums(float const* values, std::int64_t rows, std::int64_t columns, float* sums) {
   sum_rows(sums, columns, rows, [=](std::int64_t row) {
     add_row(sums, values + row * columns, columns);
@@ -40,7 +49,10 @@ void dense(HostStream stream, DenseArgs const& args) {
     Widened const all_inputs(args.input, inputs_of_all, args.dtype);
     Widened const all_weights(args.weight, weights, args.dtype);
     Widened const all_biases(args.bias, args.layers * args.outputs, args.dtype);
-    Narrowed all_outputs(args.output, args.layers * args.batch * args.outputs, args.dtype);
+    auto const outputs_of_all = args.layers * args.batch * args.outputs;
+    bool const is_gelu = args.activation == Activation::gelu_tanh;
+    Narrowed all_outputs(args.output, outputs_of_all, args.dtype);
+    Narrowed all_sums(args.pre_activation, is_gelu ? outputs_of_all : 0, args.dtype);
     for (std::int64_t layer = 0; layer < args.layers; ++layer) {
       auto const first_row = layer * args.batch;
       auto const* const input =
@@ -56,6 +68,8 @@ void dense(HostStream stream, DenseArgs const& args) {
         }
         if (args.activation == Activation::relu) {
           rectify_row(outputs, args.outputs);
+        } else if (is_gelu) {
+          gelu_row(outputs, args.outputs, all_sums.data() + (first_row + row) * args.outputs);
         }
       }
     }

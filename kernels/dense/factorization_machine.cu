@@ -2,6 +2,7 @@
 #include "common/float_conversions.cuh"
 #include "common/launch.cuh"
 #include "common/real_types.hpp"
+#include "common/round_once.hpp"
 #include "common/vector_map.cuh"
 #include "dense/factorization_machine.hpp"
 
@@ -50,12 +51,13 @@ __global__ void __launch_bounds__(kBlockThreads)
     total += __shfl_xor_sync(0xFFFFFFFFU, total, distance);
   }
   if (exists && lane == 0) {
-    static_cast<T*>(args.output)[sample] = narrowed<T>(static_cast<float>(total));
+    static_cast<T*>(args.output)[sample] = round_once<T>(total);
   }
 }
 
-/// Computes the gradient of one column of a sample's vectors with each thread. A float32 sum would
-/// lose the small elements of a column with a large one, whose gradient is the sum of the small.
+/// Computes the gradient of one column of a sample's vectors with each thread, in float64. A
+/// float32 sum would lose the small elements of a column with a large one, whose gradient is the
+/// sum of the small.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads) factorization_machine_gradient_kernel(
     __grid_constant__ FactorizationMachineGradientArgs const args) {
@@ -67,7 +69,7 @@ __global__ void __launch_bounds__(kBlockThreads) factorization_machine_gradient_
   auto const first = sample * args.features * args.width + (thread - sample * args.width);
   auto const* const column = static_cast<T const*>(args.embeddings) + first;
   auto* const gradients = static_cast<T*>(args.input_gradient) + first;
-  float const gradient = widen(static_cast<T const*>(args.output_gradient)[sample]);
+  double const gradient = widen(static_cast<T const*>(args.output_gradient)[sample]);
   double sum = 0.0;
 #pragma unroll 4
   for (std::int64_t feature = 0; feature < args.features; ++feature) {
@@ -76,8 +78,7 @@ __global__ void __launch_bounds__(kBlockThreads) factorization_machine_gradient_
 #pragma unroll 4
   for (std::int64_t feature = 0; feature < args.features; ++feature) {
     auto const i = feature * args.width;
-    auto const others = static_cast<float>(sum - static_cast<double>(widen(column[i])));
-    gradients[i] = narrowed<T>(gradient * others);
+    gradients[i] = round_once<T>(gradient * (sum - static_cast<double>(widen(column[i]))));
   }
 }
 

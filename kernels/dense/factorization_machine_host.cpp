@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/parallel_rows_host.hpp"
 #include "common/real_types.hpp"
+#include "common/round_once.hpp"
 #include "dense/factorization_machine.hpp"
 
 #include <msstream/base/dtype.hpp>
@@ -58,7 +59,7 @@ void factorization_machine(HostStream stream, FactorizationMachineArgs const& ar
         for (auto const& column : sums) {
           total += column.pairs();
         }
-        static_cast<T*>(args.output)[sample] = from_float<T>(static_cast<float>(total));
+        static_cast<T*>(args.output)[sample] = round_once<T>(total);
       });
     });
   });
@@ -73,7 +74,7 @@ void factorization_machine_gradient(HostStream stream,
         auto const first = sample * args.features * args.width;
         auto const* const vectors = static_cast<T const*>(args.embeddings) + first;
         auto* const gradients = static_cast<T*>(args.input_gradient) + first;
-        float const gradient = to_float(static_cast<T const*>(args.output_gradient)[sample]);
+        double const gradient = to_float(static_cast<T const*>(args.output_gradient)[sample]);
         std::fill(sums.begin(), sums.end(), 0.0);
         auto const for_each_element = [&](auto const& element) {
           std::int64_t i = 0;
@@ -87,8 +88,8 @@ void factorization_machine_gradient(HostStream stream,
         for_each_element(
             [&](std::int64_t i, double& sum) { sum += static_cast<double>(to_float(vectors[i])); });
         for_each_element([&](std::int64_t i, double const& sum) {
-          auto const others = static_cast<float>(sum - static_cast<double>(to_float(vectors[i])));
-          gradients[i] = from_float<T>(gradient * others);
+          gradients[i] =
+              round_once<T>(gradient * (sum - static_cast<double>(to_float(vectors[i]))));
         });
       });
     });

@@ -261,8 +261,12 @@ __global__ void __launch_bounds__(kBackwardThreads, 4)
       for (int j = begin; j < end; ++j) {
         Quad const vector = quad_at(vectors + j * layout.stride);
         Quad const factors = quad_at(matrix + j * matrix_stride);
+        int const own = j - row_tile * kTile;
 #pragma unroll
         for (int a = 0; a < kTile; ++a) {
+          if (a == own) {
+            continue;  // 0 times an infinite element of the vector itself would be NaN
+          }
 #pragma unroll
           for (int lane = 0; lane < kTile; ++lane) {
             parts[a].lanes[lane] = fmaf(factors.lanes[a], vector.lanes[lane], parts[a].lanes[lane]);

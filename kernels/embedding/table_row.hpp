@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/existing_places.hpp"
+#include "common/require_int32.hpp"
 #include "embedding/table_rows.hpp"
 #include "ids/bag_layout.hpp"
 #include "ids/hash_functions.hpp"
@@ -9,6 +10,14 @@
 #include <cstdint>
 
 namespace msstream::ops::kernels {
+
+/// Throws std::invalid_argument if there are more ids of fixed hotness than IdBags::bag_of() finds
+/// the bags of.
+inline void require_table_rows(TableRowsArgs const& args) {
+  if (args.bags.offsets == nullptr) {
+    require_int32(args.hashed ? "hash_to_tables" : "rows_of_tables", args.bags.capacity, "ids");
+  }
+}
 
 /// The result of looking up one id in tables that are stored one after the other: its row, or -1 if
 /// the id is bad or in a bag with invalid offsets. The CPU and the CUDA implementation share the

@@ -3,6 +3,9 @@
 #include "embedding/table_row.hpp"
 #include "ids/bag_report.cuh"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace msstream::ops::kernels {
 namespace {
 
@@ -48,10 +51,13 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void table_rows(CudaStream stream, TableRowsArgs const& args) {
-  if (args.bags.capacity > 0) {
-    auto* const kernel =
-        args.bags.offsets != nullptr ? table_rows_kernel<true> : table_rows_kernel<false>;
-    kernel<<<grid_for(args.bags.capacity, kThreads), kThreads, 0, stream.handle>>>(
+  require_table_rows(args);
+  bool const has_offsets = args.bags.offsets != nullptr;
+  // Offsets may be bad, and are reported, also without ids.
+  auto const threads = std::max<std::int64_t>(args.bags.capacity, has_offsets ? 1 : 0);
+  if (threads > 0) {
+    auto* const kernel = has_offsets ? table_rows_kernel<true> : table_rows_kernel<false>;
+    kernel<<<grid_for(threads, kThreads), kThreads, 0, stream.handle>>>(
         args, IdBags<std::int64_t>(args.bags));
     check_launch("table_rows");
   }

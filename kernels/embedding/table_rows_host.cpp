@@ -5,6 +5,7 @@
 namespace msstream::ops::kernels {
 
 void table_rows(HostStream stream, TableRowsArgs const& args) {
+  require_table_rows(args);
   stream.run([args] {
     auto const bags = IdBags<std::int64_t>(args.bags).looked_at();
     auto const places = bags.existing_places();

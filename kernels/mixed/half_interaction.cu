@@ -134,7 +134,7 @@ struct ShiftedRow {
 };
 
 /// Returns the address from which the calling lane loads its row of a tile of vectors. Rows that do
-/// not exist are those of the last vector: their products are not used.
+/// not exist are those of the last vector, which must not enter a sum.
 template <class T>
 __device__ T const* tile_row(T const* vectors, HalfLayout const& layout, int tile, int lane) {
   int const vector = min(tile * kTile + lane % kTile, layout.vectors - 1);
@@ -306,12 +306,27 @@ __global__ void __launch_bounds__(kMostWarps * 32)
   for (int tile = 0; tile < kTiles; ++tile) {
     rows[tile] = tile_row(vectors, layout, tile, lane);
   }
+  // The halves of this lane's registers of the last tile that belong to vectors: those of rows t2
+  // and t2 + 1, then of rows t2 + 8 and t2 + 9.
+  auto const existing = [&](int row) {
+    int const left = layout.vectors - (kTiles - 1) * kTile - row;
+    return left >= 2 ? 0xFFFFFFFFU : left == 1 ? 0x0000FFFFU : 0U;
+  };
+  std::uint32_t const existing_of_last[2] = {existing(t2), existing(t2 + 8)};
   for (int column = 0; column < layout.padded; column += kTile) {
     float sums[kTiles][2][4] = {};
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
       std::uint32_t tile[4];
       load_transposed(tile, rows[j] + column);
+      if (j == kTiles - 1) {
+        // Rows that do not exist are 0. Otherwise an infinite element would make all sums NaN,
+        // although the matrix has zeros for them.
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          tile[k] &= existing_of_last[k % 2];
+        }
+      }
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
         multiply_add<T>(sums[i][0], matrix[i][j], tile[0], tile[1]);

@@ -4,6 +4,7 @@
 #include "common/real_types.hpp"
 #include "common/vector_map.cuh"
 #include "dense/column_sums.hpp"
+#include "elementwise/unary_math.hpp"
 #include "mixed/summed_gradients.hpp"
 
 #include <algorithm>
@@ -117,17 +118,40 @@ __device__ void store_at(void* array, std::int64_t element, Pack<float, Lanes> c
   *reinterpret_cast<Pack<T, Lanes>*>(static_cast<T*>(array) + element) = pack;
 }
 
-template <class T, int Lanes>
+/// Returns the derivative of gelu_tanh by the GPU's approximations of exp and of a quotient, whose
+/// errors are far below those of half precision. The derivative by the functions of float32 takes
+/// as long to compute as its operands take to load.
+__device__ float quick_gelu_slope(float x) {
+  using Gelu = GeluByTangent;
+  float const square = Gelu::kCube * x * x;
+  float const gate = __fdividef(1.0F, 1.0F + __expf(-Gelu::kSlope * x * (1.0F + square)));
+  float const slope = gate * (1.0F - gate);
+  // The case of a slope of 0 avoids 0 * infinity for large x.
+  return slope == 0.0F ? gate : gate + slope * x * Gelu::kSlope * (1.0F + 3.0F * square);
+}
+
+template <class T, Activation Kind>
+__device__ float gradient_before(float saved, float gradient) {
+  if constexpr (Kind == Activation::relu) {
+    return Rectified{}.gradient(saved, gradient);
+  } else if constexpr (std::is_same_v<T, float>) {
+    return GeluByTangent{}.gradient(saved, gradient);
+  } else {
+    return quick_gelu_slope(saved) * gradient;
+  }
+}
+
+template <class T, int Lanes, Activation Kind>
 __global__ void __launch_bounds__(kMostThreads, 2)
-    relu_sums_kernel(ReluSumsArgs const args, bool has_parts, float* partials) {
+    activation_sums_kernel(ActivationSumsArgs const args, bool has_parts, float* partials) {
   for_each_row<Lanes>(
       args.rows, args.columns, has_parts, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
         auto gradient = widened_at<T, Lanes>(args.output_gradient, element);
-        if (args.output != nullptr) {
-          auto const output = widened_at<T, Lanes>(args.output, element);
+        if constexpr (Kind != Activation::none) {
+          auto const saved = widened_at<T, Lanes>(args.saved, element);
 #pragma unroll
           for (int k = 0; k < Lanes; ++k) {
-            gradient.lanes[k] = output.lanes[k] > 0.0F ? gradient.lanes[k] : 0.0F;
+            gradient.lanes[k] = gradient_before<T, Kind>(saved.lanes[k], gradient.lanes[k]);
           }
         }
 #pragma unroll
@@ -208,12 +232,12 @@ void sum_columns(CudaStream stream,
 
 }  // namespace
 
-void relu_gradient_sums(CudaStream stream, ReluSumsArgs const& args) {
-  bool const aligned = quads_fit(static_cast<char const*>(args.output),
+void activation_gradient_sums(CudaStream stream, ActivationSumsArgs const& args) {
+  bool const aligned = quads_fit(static_cast<char const*>(args.saved),
                                  static_cast<char const*>(args.output_gradient),
                                  static_cast<char const*>(args.input_gradient));
   sum_columns(stream,
-              "relu_gradient_sums",
+              "activation_gradient_sums",
               args.dtype,
               args.rows,
               args.columns,
@@ -221,9 +245,19 @@ void relu_gradient_sums(CudaStream stream, ReluSumsArgs const& args) {
               args.sums,
               [&](auto type, auto lanes, Streams const& streams, float* partials) {
                 using T = typename decltype(type)::type;
-                relu_sums_kernel<T, lanes.value>
-                    <<<streams.blocks, streams.threads, streams.shared_bytes, stream.handle>>>(
-                        args, streams.has_parts, partials);
+                constexpr int kLanes = lanes.value;
+                auto const start = [&](auto* kernel) {
+                  kernel<<<streams.blocks, streams.threads, streams.shared_bytes, stream.handle>>>(
+                      args, streams.has_parts, partials);
+                };
+                switch (args.activation) {
+                  case Activation::none:
+                    return start(activation_sums_kernel<T, kLanes, Activation::none>);
+                  case Activation::relu:
+                    return start(activation_sums_kernel<T, kLanes, Activation::relu>);
+                  case Activation::gelu_tanh:
+                    return start(activation_sums_kernel<T, kLanes, Activation::gelu_tanh>);
+                }
               });
 }
 

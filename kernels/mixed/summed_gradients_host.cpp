@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/real_types.hpp"
+#include "elementwise/unary_math.hpp"
 #include "mixed/summed_gradients.hpp"
 
 #include <cstddef>
@@ -29,21 +30,34 @@ void sum_columns(std::int64_t rows,
 
 }  // namespace
 
-void relu_gradient_sums(HostStream stream, ReluSumsArgs const& args) {
-  with_real_type("relu_gradient_sums: the gradient", args.dtype, [&](auto type) {
+void activation_gradient_sums(HostStream stream, ActivationSumsArgs const& args) {
+  with_real_type("activation_gradient_sums: the gradient", args.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     stream.run([args] {
-      auto const* const output = static_cast<T const*>(args.output);
+      auto const* const saved = static_cast<T const*>(args.saved);
       auto const* const gradient = static_cast<T const*>(args.output_gradient);
-      auto* const masked = static_cast<T*>(args.input_gradient);
-      sum_columns(args.rows, args.columns, args.sums, [=](std::int64_t i) {
-        bool const passes = output == nullptr || to_float(output[i]) > 0.0F;
-        float const value = passes ? to_float(gradient[i]) : 0.0F;
-        if (masked != nullptr) {
-          masked[i] = from_float<T>(value);
-        }
-        return value;
-      });
+      auto* const before = static_cast<T*>(args.input_gradient);
+      auto const sum_of = [&](auto const& gradient_at) {
+        sum_columns(args.rows, args.columns, args.sums, [=](std::int64_t i) {
+          float const value = gradient_at(i, to_float(gradient[i]));
+          if (before != nullptr) {
+            before[i] = from_float<T>(value);
+          }
+          return value;
+        });
+      };
+      switch (args.activation) {
+        case Activation::none:
+          return sum_of([](std::int64_t, float dy) { return dy; });
+        case Activation::relu:
+          return sum_of([=](std::int64_t i, float dy) {
+            return Rectified{}.gradient(to_float(saved[i]), dy);
+          });
+        case Activation::gelu_tanh:
+          return sum_of([=](std::int64_t i, float dy) {
+            return GeluByTangent{}.gradient(to_float(saved[i]), dy);
+          });
+      }
     });
   });
 }

@@ -7,42 +7,41 @@ namespace msstream::ops::kernels {
 
 namespace {
 
-/// The deviations of a column's elements from its pivot, their squares, and the rows.
+/// The sums of add_element(). Each thread has a pivot of its own, so that none searches the rows of
+/// others for one that counts.
 struct DeviationTerms {
   ColumnStatisticsArgs args;
 
   struct OfColumn {
     float const* input;
     std::int64_t width;
-    double pivot;
     RowMask mask;
-    __device__ void operator()(std::int64_t row, double (&sums)[3]) const {
+    __device__ void operator()(std::int64_t row, double (&sums)[kColumnSums]) const {
       if (mask.counts(row)) {
-        double const deviation = static_cast<double>(input[row * width]) - pivot;
-        sums[0] += deviation;
-        sums[1] += deviation * deviation;
-        sums[2] += 1.0;
+        add_element(sums, input[row * width]);
       }
     }
   };
   __device__ OfColumn of_column(std::int64_t column) const {
-    return {args.input + column, args.width, pivot_of(args, column), args.mask};
+    return {args.input + column, args.width, args.mask};
+  }
+  static __device__ void add(double (&sums)[kColumnSums], double const (&others)[kColumnSums]) {
+    add_elements(sums, others);
   }
 };
 struct FinishStatistics {
   ColumnStatisticsArgs args;
-  __device__ void operator()(std::int64_t column, double const (&sums)[3]) const {
-    finish_statistics(args, column, sums[0], sums[1], sums[2]);
+  __device__ void operator()(std::int64_t column, double const (&sums)[kColumnSums]) const {
+    finish_statistics(args, column, sums);
   }
 };
 
 struct StoreColumnSums {
   ColumnStatisticsArgs args;
   double* sums;  ///< [kColumnSums, width]
-  __device__ void operator()(std::int64_t column, double const (&of_column)[3]) const {
-    sums[column] = pivot_of(args, column);
-    for (int k = 0; k < 3; ++k) {
-      sums[(k + 1) * args.width + column] = of_column[k];
+  __device__ void operator()(std::int64_t column, double const (&of_column)[kColumnSums]) const {
+    for (int k = 0; k < kColumnSums; ++k) {
+      sums[k * args.width + column] = of_column[k];
     }
   }
 };
@@ -156,26 +155,26 @@ struct NormInputGradient {
 std::size_t column_statistics_workspace_bytes(CudaStream /*stream*/,
                                               std::int64_t rows,
                                               std::int64_t width) {
-  return column_sums_workspace_bytes(3, rows, width);
+  return column_sums_workspace_bytes(kColumnSums, rows, width);
 }
 void column_statistics(CudaStream stream, ColumnStatisticsArgs const& args) {
-  sum_columns<3>(stream,
-                 "column_statistics",
-                 args.rows,
-                 args.width,
-                 args.workspace,
-                 DeviationTerms{args},
-                 FinishStatistics{args});
+  sum_columns<kColumnSums>(stream,
+                           "column_statistics",
+                           args.rows,
+                           args.width,
+                           args.workspace,
+                           DeviationTerms{args},
+                           FinishStatistics{args});
 }
 
 void column_sums(CudaStream stream, ColumnStatisticsArgs const& args, double* sums) {
-  sum_columns<3>(stream,
-                 "column_sums",
-                 args.rows,
-                 args.width,
-                 args.workspace,
-                 DeviationTerms{args},
-                 StoreColumnSums{args, sums});
+  sum_columns<kColumnSums>(stream,
+                           "column_sums",
+                           args.rows,
+                           args.width,
+                           args.workspace,
+                           DeviationTerms{args},
+                           StoreColumnSums{args, sums});
 }
 void finish_columns(CudaStream stream,
                     ColumnStatisticsArgs const& args,

@@ -48,10 +48,10 @@ void column_statistics(HostStream stream, ColumnStatisticsArgs const& args);
 void column_statistics(CudaStream stream, ColumnStatisticsArgs const& args);
 
 /// The halves of column_statistics(), for rows that are on several ranks. column_sums() writes
-/// those of the rows of a rank, [kColumnSums, width]: a number near the mean, the sums of the
-/// deviations from it and of their squares, and the number of rows. finish_columns() takes the sums
-/// of all ranks, [ranks, kColumnSums, width], and needs neither input nor workspace.
-inline constexpr std::int64_t kColumnSums = 4;
+/// those of the rows of a rank, [kColumnSums, width]: an element of a row that counts, or 0, the
+/// sums of the deviations from it and of their squares, and the number of rows. finish_columns()
+/// takes the sums of all ranks, [ranks, kColumnSums, width], and needs neither input nor workspace.
+inline constexpr int kColumnSums = 4;
 void column_sums(HostStream stream, ColumnStatisticsArgs const& args, double* sums);
 void column_sums(CudaStream stream, ColumnStatisticsArgs const& args, double* sums);
 void finish_columns(HostStream stream,

@@ -17,20 +17,15 @@ std::size_t column_statistics_workspace_bytes(HostStream /*stream*/,
 }
 namespace {
 
-/// Sums the deviations of the elements of each column, their squares and the rows, and calls
-/// finish(column, sums).
+/// Calls finish(column, the sums of add_element()) for each column.
 template <class Finish>
 void sum_deviations(ColumnStatisticsArgs const& args, Finish const& finish) {
-  sum_columns<3>(
+  sum_columns<kColumnSums>(
       args.rows,
       args.width,
       [&](std::int64_t row, std::int64_t column, auto& sums) {
         if (args.mask.counts(row)) {
-          double const deviation =
-              static_cast<double>(args.input[row * args.width + column]) - pivot_of(args, column);
-          sums[0] += deviation;
-          sums[1] += deviation * deviation;
-          sums[2] += 1.0;
+          add_element(sums, args.input[row * args.width + column]);
         }
       },
       finish);
@@ -41,7 +36,7 @@ void sum_deviations(ColumnStatisticsArgs const& args, Finish const& finish) {
 void column_statistics(HostStream stream, ColumnStatisticsArgs const& args) {
   stream.run([args] {
     sum_deviations(args, [&](std::int64_t column, auto const& sums) {
-      finish_statistics(args, column, sums[0], sums[1], sums[2]);
+      finish_statistics(args, column, sums);
     });
   });
 }
@@ -49,9 +44,8 @@ void column_statistics(HostStream stream, ColumnStatisticsArgs const& args) {
 void column_sums(HostStream stream, ColumnStatisticsArgs const& args, double* sums) {
   stream.run([args, sums] {
     sum_deviations(args, [&](std::int64_t column, auto const& of_column) {
-      sums[column] = pivot_of(args, column);
       for (std::size_t k = 0; k < of_column.size(); ++k) {
-        sums[(static_cast<std::int64_t>(k) + 1) * args.width + column] = of_column[k];
+        sums[static_cast<std::int64_t>(k) * args.width + column] = of_column[k];
       }
     });
   });

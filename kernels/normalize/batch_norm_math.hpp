@@ -33,11 +33,29 @@ struct ColumnNorm {
   }
 };
 
-/// Returns the number from which a column's deviations are summed: its first element, if there is
-/// one and it is finite. The row of that element need not count.
-MSSTREAM_HOST_DEVICE inline double pivot_of(ColumnStatisticsArgs const& args, std::int64_t column) {
-  float const first = args.rows > 0 ? args.input[column] : 0.0F;
-  return is_finite(first) ? static_cast<double>(first) : 0.0;
+/// Adds an element that counts to the kColumnSums sums of its column, all 0 without elements: the
+/// pivot, the sums of the deviations from it and of their squares, and the number of elements. The
+/// pivot is the first element, or 0 if that is not finite. An element that does not count must not
+/// be the pivot: far from the others, it would cost the variance all its digits.
+template <class Sums>
+MSSTREAM_HOST_DEVICE void add_element(Sums& sums, float x) {
+  if (sums[3] == 0.0) {
+    sums[0] = is_finite(x) ? static_cast<double>(x) : 0.0;
+  }
+  double const deviation = static_cast<double>(x) - sums[0];
+  sums[1] += deviation;
+  sums[2] += deviation * deviation;
+  sums[3] += 1.0;
+}
+
+/// Adds the sums of other elements of the column, about their own pivot.
+template <class Sums>
+MSSTREAM_HOST_DEVICE void add_elements(Sums& sums, Sums const& others) {
+  sums[0] = sums[3] == 0.0 ? others[0] : sums[0];
+  double const off = others[0] - sums[0];
+  sums[2] += others[2] + off * (2.0 * others[1] + others[3] * off);
+  sums[1] += others[1] + others[3] * off;
+  sums[3] += others[3];
 }
 
 /// Stores the statistics of a column from its mean and the sum of the squared deviations from it.
@@ -77,16 +95,13 @@ MSSTREAM_HOST_DEVICE inline void store_statistics(ColumnStatisticsArgs const& ar
   update(args.running_variance[column], unbiased);
 }
 
-/// Stores the statistics of a column from the sums of the deviations from its pivot, of their
-/// squares, and of the rows that count.
-MSSTREAM_HOST_DEVICE inline void finish_statistics(ColumnStatisticsArgs const& args,
-                                                   std::int64_t column,
-                                                   double sum,
-                                                   double squares,
-                                                   double rows) {
-  double const from_pivot = rows == 0.0 ? 0.0 : sum / rows;
-  store_statistics(
-      args, column, pivot_of(args, column) + from_pivot, squares - sum * from_pivot, rows);
+/// Stores the statistics of a column from the sums of add_element().
+template <class Sums>
+MSSTREAM_HOST_DEVICE void finish_statistics(ColumnStatisticsArgs const& args,
+                                            std::int64_t column,
+                                            Sums const& sums) {
+  double const from_pivot = sums[3] == 0.0 ? 0.0 : sums[1] / sums[3];
+  store_statistics(args, column, sums[0] + from_pivot, sums[2] - sums[1] * from_pivot, sums[3]);
 }
 
 /// Stores the statistics of a column from the sums of all ranks, [ranks, kColumnSums, width]: see

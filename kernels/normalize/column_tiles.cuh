@@ -102,6 +102,20 @@ void map_columns(CudaStream stream,
   }
 }
 
+/// Adds the sums of other elements of a column: by Terms::add() if there is one, otherwise each to
+/// its own.
+template <class Terms, int Count>
+__device__ void add_sums(double (&sums)[Count], double const (&others)[Count]) {
+  if constexpr (requires { Terms::add(sums, others); }) {
+    Terms::add(sums, others);
+  } else {
+#pragma unroll
+    for (int k = 0; k < Count; ++k) {
+      sums[k] += others[k];
+    }
+  }
+}
+
 /// Adds the `Count` terms of each element of a chunk: terms.of_column(column)(row, sums). Passes
 /// the sums of a matrix of one chunk to finish(column, sums), and stores those of several in
 /// `partials` [chunks, Count, width].
@@ -131,10 +145,12 @@ __global__ void __launch_bounds__(kBlockThreads)
     return;
   }
   for (int other = 1; other < kRowsOfTile; ++other) {
+    double others[Count];
 #pragma unroll
     for (int k = 0; k < Count; ++k) {
-      sums[k] += shared[k][other][threadIdx.x];
+      others[k] = shared[k][other][threadIdx.x];
     }
+    add_sums<Terms>(sums, others);
   }
   if (partials == nullptr) {
     finish(place.column, sums);
@@ -147,7 +163,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 /// Adds the sums of the chunks that column_sums_kernel() has stored, one column per thread.
-template <int Count, class Finish>
+template <int Count, class Terms, class Finish>
 __global__ void __launch_bounds__(kBlockThreads)
     column_totals_kernel(std::int64_t width,
                          std::int64_t chunks,
@@ -160,10 +176,12 @@ __global__ void __launch_bounds__(kBlockThreads)
   double sums[Count] = {};
 #pragma unroll 4
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    double others[Count];
 #pragma unroll
     for (int k = 0; k < Count; ++k) {
-      sums[k] += partials[(chunk * Count + k) * width + column];
+      others[k] = partials[(chunk * Count + k) * width + column];
     }
+    add_sums<Terms>(sums, others);
   }
   finish(column, sums);
 }
@@ -194,8 +212,9 @@ void sum_columns(CudaStream stream,
       tiles, terms, finish, partials);
   check_launch(name);
   if (partials != nullptr) {
-    column_totals_kernel<Count><<<grid_for(width, kBlockThreads), kBlockThreads, 0, stream>>>(
-        width, tiles.chunks, partials, finish);
+    column_totals_kernel<Count, Terms>
+        <<<grid_for(width, kBlockThreads), kBlockThreads, 0, stream>>>(
+            width, tiles.chunks, partials, finish);
     check_launch(name);
   }
 }

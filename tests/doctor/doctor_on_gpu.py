@@ -13,7 +13,7 @@ import time
 # The ids that a report of a build for CUDA has exactly once.
 ONCE = """processors instruction-set numa frequency memory cgroup-memory locked-memory address-space open-files threads
 shared-memory huge-pages msstream-variables max-connections build driver devices mps concurrent-kernels priorities
-virtual-memory memory-pools green-contexts green-streams host-access graph-updates multicast copy-engines nvtx cupti
+virtual-memory memory-pools green-contexts green-streams host-access graph-updates multicast fp8-products copy-engines nvtx cupti
 counters module-loading nccl mpi cuda-libraries nvcc host-compiler cupti-headers nccl-headers
 threads-at-once thread-wake-up memory-copy host-issue""".split()
 # The ids that a report has once for each GPU.

@@ -8,7 +8,9 @@
 namespace msstream::ops {
 
 /// The function that a dense layer applies to its outputs. relu is max(x, 0), and NaN stays NaN.
-enum class Activation : std::uint8_t { none, relu };
+/// gelu_tanh is the approximation of gelu by a hyperbolic tangent: see gelu_tanh() of
+/// activation.hpp.
+enum class Activation : std::uint8_t { none, relu, gelu_tanh };
 
 /// The reduction of the rows of one bag to one output row. w is the weight of an id, or 1 without
 /// weights.

@@ -14,13 +14,18 @@ namespace msstream::ops {
 
 namespace detail {
 
-// The implementation of dense(), compiled once for all types and runtimes.
+struct AnyDenseOutput {
+  AnyTensor output;
+  AnyTensor saved;
+};
 
-[[nodiscard]] AnyTensor dense(AnyTensor const& input,
-                              AnyTensor const& weight,
-                              AnyTensor const& bias,
-                              Activation activation,
-                              std::source_location issued_at);
+// The implementation of dense_for_gradient(), compiled once for all types and runtimes.
+
+[[nodiscard]] AnyDenseOutput dense_for_gradient(AnyTensor const& input,
+                                                AnyTensor const& weight,
+                                                AnyTensor const& bias,
+                                                Activation activation,
+                                                std::source_location issued_at);
 
 }  // namespace detail
 
@@ -33,7 +38,9 @@ namespace detail {
 ///
 /// T is float32, in the device's MatmulPrecision, or float16 or bfloat16, with sums in float32 that
 /// are rounded once. CUDA uses cuBLASLt with the bias and the activation in its epilogue; the host
-/// uses Eigen. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if the
+/// uses Eigen. On CUDA, gelu_tanh is one more launch in float32, whose digits the epilogue does not
+/// keep, and for numbers of outputs that are no multiple of 8: sums of half precision are then
+/// rounded twice. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if the
 /// shapes do not fit.
 template <RealElement T, Runtime R>
 [[nodiscard]] Tensor<T, R> dense(Tensor<T, R> const& input,
@@ -42,7 +49,30 @@ template <RealElement T, Runtime R>
                                  Activation activation = Activation::none,
                                  std::source_location issued_at = std::source_location::current()) {
   return {msstream::detail::OfKnownType(),
-          detail::dense(input.any(), weight.any(), bias.any(), activation, issued_at)};
+          detail::dense_for_gradient(input.any(), weight.any(), bias.any(), activation, issued_at)
+              .output};
+}
+
+/// The output of a dense layer, and the tensor of its shape from which dense_gradient() computes
+/// the gradient of the activation.
+template <Runtime R = DefaultRuntime, RealElement T = float>
+struct DenseOutput {
+  Tensor<T, R> output;
+  Tensor<T, R> saved;  ///< input · weight + bias for gelu_tanh, otherwise `output` itself
+};
+
+/// Returns dense(), with the same bits, and what dense_gradient() needs of it.
+template <RealElement T, Runtime R>
+[[nodiscard]] DenseOutput<R, T> dense_for_gradient(
+    Tensor<T, R> const& input,
+    Tensor<T, R> const& weight,
+    Tensor<T, R> const& bias,
+    Activation activation = Activation::none,
+    std::source_location issued_at = std::source_location::current()) {
+  auto both =
+      detail::dense_for_gradient(input.any(), weight.any(), bias.any(), activation, issued_at);
+  return {{msstream::detail::OfKnownType(), std::move(both.output)},
+          {msstream::detail::OfKnownType(), std::move(both.saved)}};
 }
 
 /// The gradients of dense(): that of the input in the input's type, and those of weight and bias in
@@ -66,7 +96,7 @@ struct AnyDenseGradients {
 
 [[nodiscard]] AnyDenseGradients dense_gradient(AnyTensor const& input,
                                                AnyTensor const& weight,
-                                               AnyTensor const& output,
+                                               AnyTensor const& saved,
                                                Activation activation,
                                                AnyTensor const& output_gradient,
                                                bool with_input_gradient,
@@ -74,23 +104,24 @@ struct AnyDenseGradients {
 
 }  // namespace detail
 
-/// Returns the gradients of dense(), from its operands, its output and the output's gradient. The
-/// gradient of the input is computed only if `with_input_gradient` is set. On CUDA, if the batch is
-/// long and the weights are few, the sum over the batch is computed in parts, in a workspace.
-/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if the shapes do not
-/// fit.
+/// Returns the gradients of dense(), from its operands, its output and the output's gradient. For
+/// gelu_tanh `saved` is not the output but input · weight + bias: dense_for_gradient() returns it.
+/// The gradient of the input is computed only if `with_input_gradient` is set. On CUDA, if the
+/// batch is long and the weights are few, the sum over the batch is computed in parts, in a
+/// workspace. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if the shapes
+/// do not fit.
 template <RealElement T, Runtime R>
 [[nodiscard]] DenseGradients<R, T> dense_gradient(
     Tensor<T, R> const& input,
     Tensor<T, R> const& weight,
-    Tensor<T, R> const& output,
+    Tensor<T, R> const& saved,
     Activation activation,
     Tensor<T, R> const& output_gradient,
     bool with_input_gradient,
     std::source_location issued_at = std::source_location::current()) {
   auto gradients = detail::dense_gradient(input.any(),
                                           weight.any(),
-                                          output.any(),
+                                          saved.any(),
                                           activation,
                                           output_gradient.any(),
                                           with_input_gradient,
@@ -102,6 +133,44 @@ template <RealElement T, Runtime R>
     result.input.emplace(msstream::detail::OfKnownType(), *std::move(gradients.input));
   }
   return result;
+}
+
+namespace detail {
+
+// The implementation of dense_fp8(), compiled once for all types and runtimes.
+
+[[nodiscard]] AnyTensor dense_fp8(AnyTensor const& input,
+                                  AnyTensor const& weight,
+                                  AnyTensor const& bias,
+                                  Activation activation,
+                                  std::source_location issued_at);
+
+}  // namespace detail
+
+/// Returns dense() of one layer, input [batch, inputs], weight [inputs, outputs], bias [outputs] →
+/// [batch, outputs], with products of 8-bit floats. Each call quantises input and weight, each with
+/// one scale: it multiplies a matrix by 448 / (largest magnitude of its finite elements), 1 for a
+/// matrix of zeros, and rounds its elements to e4m3, to nearest even. The scales stay on the
+/// device. Sums of the products are float32, divided by the scales. Bias and activation are applied
+/// in float32, and the result is rounded to T once; on CUDA twice if cuBLASLt cannot apply them.
+///
+/// An infinity or NaN of an operand becomes NaN, and so do the elements of the result that it is a
+/// term of. A layer with fewer than 16 inputs or outputs is computed by dense() itself.
+///
+/// On CUDA the products need a GPU of compute capability 8.9. Tensor cores add them up with fewer
+/// bits than float32 has, with an error within 2^-10 of the sum of the magnitudes. On other GPUs
+/// the same numbers are multiplied as float16, which is slower than dense(). gelu_tanh is one more
+/// launch, from sums that are rounded to T. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument if the shapes do not fit.
+template <RealElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> dense_fp8(
+    Tensor<T, R> const& input,
+    Tensor<T, R> const& weight,
+    Tensor<T, R> const& bias,
+    Activation activation = Activation::none,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::dense_fp8(input.any(), weight.any(), bias.any(), activation, issued_at)};
 }
 
 }  // namespace msstream::ops

@@ -118,10 +118,11 @@ namespace detail {
 /// pairs of a sample's vectors, which is half the sum over the columns of (Σ v)² - Σ v² (Rendle:
 /// Factorization Machines, 2010, lemma 3.1): embeddings [batch, features, width] → [batch, 1].
 ///
-/// T is float32, float16 or bfloat16; sums are float32, those of more than 32 terms float64, and
-/// the result is rounded once. No squares cancel: each vector is multiplied with the sum of those
-/// before it. One launch without intermediate tensors, which reads the embeddings once.
-/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for bad shapes.
+/// T is float32, float16 or bfloat16; sums over up to 32 features are float32, those of more and
+/// those over columns float64, and the result is rounded to T once. No squares cancel: each vector
+/// is multiplied with the sum of those before it. One launch without intermediate tensors, which
+/// reads the embeddings once. Deterministic; asynchronous; capture-safe. Throws
+/// std::invalid_argument for bad shapes.
 template <RealElement T, Runtime R>
 [[nodiscard]] Tensor<T, R> factorization_machine(
     Tensor<T, R> const& embeddings,
@@ -131,8 +132,8 @@ template <RealElement T, Runtime R>
 }
 
 /// Returns the gradient of factorization_machine() with respect to the embeddings, in their shape
-/// and type, rounded once: the output's gradient, [batch, 1], times the sum of the other vectors of
-/// the sample. One launch.
+/// and type: the output's gradient, [batch, 1], times the sum of the other vectors of the sample,
+/// computed in float64 and rounded once. One launch.
 template <RealElement T, Runtime R>
 [[nodiscard]] Tensor<T, R> factorization_machine_gradient(
     Tensor<T, R> const& embeddings,

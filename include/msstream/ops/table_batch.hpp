@@ -126,7 +126,8 @@ namespace detail {
 
 /// Returns the bags with each key replaced by a row among those of all tables: the first row of the
 /// bag's table plus the key's hash_to_bucket() among the table's rows. Asynchronous; capture-safe.
-/// Throws std::invalid_argument unless all tables have the same number of bags.
+/// Throws std::invalid_argument unless all tables have the same number of bags, and for 2^31 keys
+/// or more in bags of a fixed size.
 template <Element T, Runtime R>
 [[nodiscard]] Bags<R> hash_to_tables(
     TableBatch<T, R> const& tables,
@@ -152,7 +153,7 @@ template <Element T, Runtime R>
 /// the rows of all tables. An id outside its table becomes -1, which is invalid in every lookup,
 /// and is reported as `policy` says, as are bags whose offsets do not ascend within the ids.
 /// Asynchronous; capture-safe. Throws std::invalid_argument unless all tables have the same number
-/// of bags.
+/// of bags, and for 2^31 ids or more in bags of a fixed size.
 template <Element T, Runtime R>
 [[nodiscard]] Bags<R> rows_of_tables(
     TableBatch<T, R> const& tables,

@@ -23,7 +23,7 @@
 namespace msstream {
 
 /// The activations that a dense layer does not apply itself: one more launch each.
-enum class SmoothActivation : std::uint8_t { gelu, gelu_tanh, silu, tanh };
+enum class SmoothActivation : std::uint8_t { gelu, silu, tanh };
 /// The activations that have parameters: a slope, or Dice, for each column.
 enum class TrainedActivation : std::uint8_t { prelu, dice };
 /// An activation of a layer of a DenseStack.
@@ -60,6 +60,10 @@ struct DenseStackOptions {
   /// is to float32. An input of half precision decides for itself. Batch norm, trained activations
   /// and dropout are computed in float32 in any case.
   Precision precision = Precision::fp32;
+  /// Whether the products of the layers, and of their gradients, are of 8-bit floats: see
+  /// ops::dense_fp8(). `precision` then is that of what is between the layers. A layer with fewer
+  /// than 16 inputs or outputs, such as one of logits, has the products of `precision`.
+  bool fp8_products = false;
   /// Whether the stack may use the weights of an earlier stack of its name in the same store.
   /// Copies of a stack share its weights too.
   bool shared = false;
@@ -99,7 +103,8 @@ class DenseStack {
       : name_(name),
         dropout_(options.dropout),
         random_(options.random),
-        precision_(options.precision) {
+        precision_(options.precision),
+        fp8_products_(options.fp8_products) {
     detail::require_stack(parameters, name, options);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       bool const is_last = i + 1 == widths.size();
@@ -193,7 +198,9 @@ class DenseStack {
       auto const& layer = layers_[i];
       auto const* const fixed = std::get_if<ops::Activation>(&layer.activation);
       auto const fused = fixed != nullptr && !layer.norm ? *fixed : ops::Activation::none;
-      input = ops::dense(tape, input, layer.weight, layer.bias, fused, issued_at);
+      input = fp8_products_
+                  ? ops::dense_fp8(tape, input, layer.weight, layer.bias, fused, issued_at)
+                  : ops::dense(tape, input, layer.weight, layer.bias, fused, issued_at);
       if (auto const* const smooth = std::get_if<SmoothActivation>(&layer.activation);
           smooth != nullptr && !layer.norm) {
         input = activated(*smooth, tape, input, issued_at);
@@ -229,6 +236,8 @@ class DenseStack {
       auto const* const fixed = std::get_if<ops::Activation>(&layer.activation);
       if (fixed != nullptr && *fixed == ops::Activation::relu) {
         input = ops::relu(tape, input, issued_at);
+      } else if (fixed != nullptr && *fixed == ops::Activation::gelu_tanh) {
+        input = ops::gelu_tanh(tape, input, issued_at);
       }
       if (auto const* const smooth = std::get_if<SmoothActivation>(&layer.activation)) {
         input = activated(*smooth, tape, input, issued_at);
@@ -259,8 +268,6 @@ class DenseStack {
     switch (activation) {
       case SmoothActivation::gelu:
         return ops::gelu(tape, input, issued_at);
-      case SmoothActivation::gelu_tanh:
-        return ops::gelu_tanh(tape, input, issued_at);
       case SmoothActivation::silu:
         return ops::silu(tape, input, issued_at);
       case SmoothActivation::tanh:
@@ -276,6 +283,7 @@ class DenseStack {
   float dropout_;
   std::optional<RandomGenerator<detail::AnyRuntime>> random_;
   Precision precision_;
+  bool fp8_products_;
   std::vector<Layer> layers_;
 };
 

@@ -90,7 +90,9 @@ class LossScale : public LossScale<detail::AnyRuntime> {
 
   /// Returns the loss, a scalar, multiplied by the scale, for GradientTape::backward(). The
   /// gradients of all tensors are then those of the loss times the scale, until the optimizer
-  /// divides them. Asynchronous; capture-safe. Throws std::invalid_argument for another shape.
+  /// divides them. If a tape plays back several losses before a step, each must be scaled, or the
+  /// step throws std::logic_error. Asynchronous; capture-safe. Throws std::invalid_argument for
+  /// another shape.
   [[nodiscard]] Tensor<float, R> scaled(
       GradientTape<R>& tape,
       Tensor<float, R> const& loss,

@@ -121,46 +121,67 @@ void dense_weight_gradient(DenseSizes const& sizes,
       issued_at);
 }
 
+/// Returns the name of the operation that computes the gradient before an activation.
+[[nodiscard]] char const* gradient_name(Activation activation) {
+  return activation == Activation::gelu_tanh ? "gelu_tanh_gradient" : "relu_gradient";
+}
+
 /// Computes the gradient of a bias of one layer, and returns the gradient before the activation.
 [[nodiscard]] AnyTensor sum_gradient(DenseSizes const& sizes,
-                                     AnyTensor const& output,
+                                     AnyTensor const& saved,
                                      Activation activation,
                                      AnyTensor const& output_gradient,
                                      Floats const& bias_gradient,
                                      std::source_location issued_at) {
-  bool const masks = activation == Activation::relu;
+  bool const activates = activation != Activation::none;
   auto const gradient =
-      masks ? AnyTensor(output.device(), output.dtype(), output.shape()) : output_gradient;
-  kernels::ReluSumsArgs const args{.output = masks ? output.data() : nullptr,
-                                   .output_gradient = output_gradient.data(),
-                                   .input_gradient = masks ? gradient.data() : nullptr,
-                                   .sums = bias_gradient.data(),
-                                   .rows = sizes.batch,
-                                   .columns = sizes.outputs,
-                                   .dtype = output.dtype()};
+      activates ? AnyTensor(saved.device(), saved.dtype(), saved.shape()) : output_gradient;
+  kernels::ActivationSumsArgs const args{.activation = activation,
+                                         .saved = activates ? saved.data() : nullptr,
+                                         .output_gradient = output_gradient.data(),
+                                         .input_gradient = activates ? gradient.data() : nullptr,
+                                         .sums = bias_gradient.data(),
+                                         .rows = sizes.batch,
+                                         .columns = sizes.outputs,
+                                         .dtype = saved.dtype()};
   auto read = reads(output_gradient);
   auto written = writes(bias_gradient);
-  if (masks) {
-    read.add(output);
+  if (activates) {
+    read.add(saved);
     written.add(gradient);
   }
   issue(
-      masks ? "relu_gradient" : "bias_gradient",
+      activates ? gradient_name(activation) : "bias_gradient",
       read,
       written,
-      [args](auto stream) { kernels::relu_gradient_sums(stream, args); },
+      [args](auto stream) { kernels::activation_gradient_sums(stream, args); },
       {},
       issued_at);
   return gradient;
 }
 
+/// Returns the gradient before the activation.
+[[nodiscard]] AnyTensor activation_gradient(AnyTensor const& saved,
+                                            Activation activation,
+                                            AnyTensor const& output_gradient,
+                                            std::source_location issued_at) {
+  return activation == Activation::none
+             ? output_gradient
+             : unary_gradient(gradient_name(activation),
+                              activation == Activation::relu ? kernels::UnaryFunction::relu
+                                                             : kernels::UnaryFunction::gelu_tanh,
+                              saved,
+                              output_gradient,
+                              issued_at);
+}
+
 }  // namespace
 
-AnyTensor dense(AnyTensor const& input,
-                AnyTensor const& weight,
-                AnyTensor const& bias,
-                Activation activation,
-                std::source_location issued_at) {
+AnyDenseOutput dense_for_gradient(AnyTensor const& input,
+                                  AnyTensor const& weight,
+                                  AnyTensor const& bias,
+                                  Activation activation,
+                                  std::source_location issued_at) {
   auto const sizes = DenseSizes::of(input.shape(), weight.shape());
   require(sizes && bias.count() == sizes->layers * sizes->outputs,
           "dense: input {}, weight {}, bias {}; expected [batch, inputs], [inputs, outputs], "
@@ -175,6 +196,8 @@ AnyTensor dense(AnyTensor const& input,
           name_of(weight.dtype()),
           name_of(bias.dtype()));
   AnyTensor const output(input.device(), dtype, sizes->output());
+  bool const is_gelu = activation == Activation::gelu_tanh;
+  auto const saved = is_gelu ? AnyTensor(input.device(), dtype, sizes->output()) : output;
   kernels::DenseArgs const args{.input = input.data(),
                                 .weight = weight.data(),
                                 .bias = bias.data(),
@@ -185,53 +208,57 @@ AnyTensor dense(AnyTensor const& input,
                                 .activation = activation,
                                 .layers = sizes->layers,
                                 .shared_input = sizes->shared_input,
-                                .dtype = dtype};
+                                .dtype = dtype,
+                                .pre_activation = is_gelu ? saved.data() : nullptr};
+  auto written = writes(output);
+  if (is_gelu) {
+    written.add(saved);
+  }
   issue(
       "dense",
       reads(input, weight, bias),
-      writes(output),
+      written,
       [args](auto stream) { kernels::dense(stream, args); },
       {},
       issued_at);
-  return output;
+  return {output, saved};
 }
 
 AnyDenseGradients dense_gradient(AnyTensor const& input,
                                  AnyTensor const& weight,
-                                 AnyTensor const& output,
+                                 AnyTensor const& saved,
                                  Activation activation,
                                  AnyTensor const& output_gradient,
                                  bool with_input_gradient,
                                  std::source_location issued_at) {
   auto const& device = input.device();
   auto const sizes = DenseSizes::of(input.shape(), weight.shape());
-  require(sizes && output.shape() == sizes->output() && output_gradient.shape() == sizes->output(),
+  require(sizes && saved.shape() == sizes->output() && output_gradient.shape() == sizes->output(),
           "dense_gradient: input {}, weight {}, output {}, output gradient {}",
           input.shape(),
           weight.shape(),
-          output.shape(),
+          saved.shape(),
           output_gradient.shape());
   auto const dtype = input.dtype();
   require(
-      weight.dtype() == dtype && output.dtype() == dtype && output_gradient.dtype() == dtype,
+      weight.dtype() == dtype && saved.dtype() == dtype && output_gradient.dtype() == dtype,
       "dense_gradient: input of {}, weight of {}, output of {}, output gradient of {}; expected "
       "one type",
       name_of(dtype),
       name_of(weight.dtype()),
-      name_of(output.dtype()),
+      name_of(saved.dtype()),
       name_of(output_gradient.dtype()));
 
   AnyDenseGradients gradients{{}, {device, weight.shape()}, {device, sizes->bias()}};
-  // In half precision the gradient of the bias comes from the pass that applies the mask of relu:
-  // an epilogue of the product for it rules out computing a long sum in parts, and takes longer.
-  bool const sums_first = dtype != DType::float32 && !sizes->stacked && sizes->outputs > 1;
+  // In half precision, and of gelu_tanh, the gradient of the bias comes from the pass that computes
+  // the gradient before the activation: an epilogue of the product for it rules out computing a
+  // long sum in parts, and takes longer.
+  bool const sums_first = (dtype != DType::float32 || activation == Activation::gelu_tanh) &&
+                          !sizes->stacked && sizes->outputs > 1;
   auto const gradient =
       sums_first
-          ? sum_gradient(*sizes, output, activation, output_gradient, gradients.bias, issued_at)
-      : activation == Activation::relu
-          ? unary_gradient(
-                "relu_gradient", kernels::UnaryFunction::relu, output, output_gradient, issued_at)
-          : output_gradient;
+          ? sum_gradient(*sizes, saved, activation, output_gradient, gradients.bias, issued_at)
+          : activation_gradient(saved, activation, output_gradient, issued_at);
   if (with_input_gradient) {
     gradients.input = dense_input_gradient(*sizes, weight, gradient, issued_at);
   }

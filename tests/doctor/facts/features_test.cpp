@@ -30,7 +30,8 @@ FeatureFacts all_features() {
                                       &FeatureFacts::green_streams,
                                       &FeatureFacts::host_access,
                                       &FeatureFacts::graph_updates,
-                                      &FeatureFacts::multicast}) {
+                                      &FeatureFacts::multicast,
+                                      &FeatureFacts::fp8_products}) {
     facts.*feature = Available::yes;
   }
   facts.copy_engines = 3;

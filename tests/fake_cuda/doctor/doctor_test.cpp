@@ -113,6 +113,7 @@ TEST_F(FakeDoctor, devices_and_features_are_read) {
   EXPECT_EQ(features.pages, Available::yes);
   EXPECT_EQ(features.memory_pools, Available::not_by_device);
   EXPECT_EQ(features.multicast, Available::not_by_driver);
+  EXPECT_EQ(features.fp8_products, Available::yes);
   EXPECT_EQ(features.green_streams, Available::yes);
   EXPECT_EQ(features.most_sm_parts, 16);
 }

@@ -172,6 +172,48 @@ TYPED_TEST(InteractionTest, computes_the_gradient_that_is_wanted) {
   EXPECT_EQ(this->read(one_embeddings), this->read(both_embeddings));
 }
 
+TYPED_TEST(InteractionTest, an_infinite_element_does_not_enter_its_own_gradient) {
+  for (auto const& sizes : kInteractions) {
+    auto problem = this->problem(sizes);
+    if (sizes.batch == 0 || sizes.width == 0 || sizes.features == 0) {
+      continue;
+    }
+    auto const vectors = sizes.features + 1;
+    for (std::int64_t const infinite : {std::int64_t{0}, sizes.features / 2, sizes.features}) {
+      SCOPED_TRACE(fmt::format("vector {} of {}, {} columns", infinite, vectors, sizes.width));
+      auto of = problem;
+      (infinite == 0 ? of.dense[0]
+                     : of.embeddings[static_cast<std::size_t>((infinite - 1) * sizes.width)]) =
+          INFINITY;
+      auto const dense = this->upload(of.dense);
+      auto const embeddings = this->upload(of.embeddings);
+      auto const gradient = this->upload(this->random.reals(of.outputs, 0.5F, 1.0F));
+      auto const dense_gradient = this->guarded(sizes.batch * sizes.width);
+      auto const embeddings_gradient = this->guarded(sizes.batch * sizes.features * sizes.width);
+      dot_interaction_gradient(this->stream(),
+                               {dense.data(),
+                                embeddings.data(),
+                                gradient.data(),
+                                dense_gradient.data(),
+                                embeddings_gradient.data(),
+                                sizes.batch,
+                                sizes.features,
+                                sizes.width});
+      auto const of_dense = this->read(dense_gradient);
+      auto const of_embeddings = this->read(embeddings_gradient);
+      for (std::int64_t v = 0; v < vectors; ++v) {
+        auto const found =
+            v == 0 ? of_dense[0] : of_embeddings[static_cast<std::size_t>((v - 1) * sizes.width)];
+        if (v == infinite) {
+          ASSERT_TRUE(std::isfinite(found)) << "vector " << v;
+        } else {
+          ASSERT_EQ(found, INFINITY) << "vector " << v;
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(InteractionTest, samples_do_not_depend_on_others_and_unaligned_rows_give_equal_bits) {
   InteractionSizes const sizes{7, 26, 16};
   auto const problem = this->problem(sizes);

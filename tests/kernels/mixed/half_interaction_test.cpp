@@ -253,6 +253,29 @@ TYPED_TEST(HalfInteractionTest, gradients_agree_with_double) {
   }
 }
 
+TYPED_TEST(HalfInteractionTest, an_infinite_element_makes_the_gradients_of_the_others_infinite) {
+  for (auto const& sizes : kHalfInteractions) {
+    if (sizes.batch == 0 || sizes.width == 0 || sizes.features == 0) {
+      continue;
+    }
+    SCOPED_TRACE(fmt::format("{} x {} x {}", sizes.batch, sizes.features, sizes.width));
+    auto problem = this->problem(sizes);
+    for (auto& gradient : problem.output_gradient) {
+      gradient = from_float<typename TestFixture::T>(1.0F);
+    }
+    // The last vector of the first sample, in its first column.
+    problem.embeddings[static_cast<std::size_t>((sizes.features - 1) * sizes.width)] =
+        from_float<typename TestFixture::T>(INFINITY);
+    auto const found = this->gradients(problem, {});
+    ASSERT_EQ(to_float(found.dense.front()), INFINITY);
+    for (std::int64_t feature = 0; feature + 1 < sizes.features; ++feature) {
+      ASSERT_EQ(to_float(found.embeddings[static_cast<std::size_t>(feature * sizes.width)]),
+                INFINITY)
+          << "feature " << feature;
+    }
+  }
+}
+
 TYPED_TEST(HalfInteractionTest, computes_the_gradient_that_is_wanted) {
   auto const problem = this->problem({5, 4, 8});
   auto const both = this->gradients(problem, {});

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cmath>
+#include <numbers>
 
 namespace msstream::ops::kernels::testing {
 namespace {
@@ -67,30 +68,54 @@ class MixedKernelsTest : public KernelTest<Stream> {
     }
   }
 
+  /// Returns the derivative of an activation in double.
+  static double slope_of(Activation activation, double saved) {
+    if (activation != Activation::gelu_tanh) {
+      return activation == Activation::none || saved > 0 ? 1.0 : 0.0;
+    }
+    double const factor = std::sqrt(2 / std::numbers::pi);
+    double const t = std::tanh(factor * (saved + 0.044715 * saved * saved * saved));
+    return 0.5 * (1 + t) + 0.5 * saved * (1 - t * t) * factor * (1 + 3 * 0.044715 * saved * saved);
+  }
+
   template <class T>
-  void expect_relu_sums(SummedSize const& size, std::int64_t shift, bool masks, bool writes) {
+  void expect_activation_sums(SummedSize const& size,
+                              std::int64_t shift,
+                              Activation activation,
+                              bool writes) {
     auto const count = size.rows * size.columns;
-    auto const output = values_of<T>(count);
+    std::vector<T> saved;
+    for (float const value : this->random.reals(count, -6.0F, 6.0F)) {
+      saved.push_back(from_float<T>(value));
+    }
     auto const gradient = values_of<T>(count);
-    auto const of_output = shifted(output, shift);
+    auto const of_saved = shifted(saved, shift);
     auto const of_gradient = shifted(gradient, shift);
-    auto const masked = this->template poisoned<T>(shift + count);
+    auto const before = this->template poisoned<T>(shift + count);
     auto const sums = this->floats(size.columns);
-    relu_gradient_sums(this->stream(),
-                       {.output = masks ? of_output.data() + shift : nullptr,
-                        .output_gradient = of_gradient.data() + shift,
-                        .input_gradient = writes ? masked.data() + shift : nullptr,
-                        .sums = sums.data(),
-                        .rows = size.rows,
-                        .columns = size.columns,
-                        .dtype = dtype_of<T>});
+    activation_gradient_sums(
+        this->stream(),
+        {.activation = activation,
+         .saved = activation != Activation::none ? of_saved.data() + shift : nullptr,
+         .output_gradient = of_gradient.data() + shift,
+         .input_gradient = writes ? before.data() + shift : nullptr,
+         .sums = sums.data(),
+         .rows = size.rows,
+         .columns = size.columns,
+         .dtype = dtype_of<T>});
+    constexpr double kRoundoff = std::is_same_v<T, bfloat16>  ? 0x1p-8
+                                 : std::is_same_v<T, float16> ? 0x1p-11
+                                                              : 0x1p-24;
+    double const error = activation == Activation::gelu_tanh ? 4e-6 : 0.0;
     std::vector<double> expected(static_cast<std::size_t>(size.columns), 0.0);
-    auto const found = elements_behind(masked, shift);
+    auto const found = elements_behind(before, shift);
     for (std::int64_t i = 0; i < count; ++i) {
-      double const value = !masks || at(output, i) > 0 ? at(gradient, i) : 0.0;
+      double const value = slope_of(activation, at(saved, i)) * at(gradient, i);
       expected[static_cast<std::size_t>(i % size.columns)] += value;
-      if (writes) {
+      if (writes && activation != Activation::gelu_tanh) {
         ASSERT_EQ(at(found, i), value) << "element " << i;
+      } else if (writes) {
+        ASSERT_NEAR(at(found, i), value, kRoundoff * std::abs(value) + error) << "element " << i;
       }
     }
     expect_sums(this->read(sums), expected);
@@ -140,15 +165,56 @@ class MixedKernelsTest : public KernelTest<Stream> {
 };
 TYPED_TEST_SUITE(MixedKernelsTest, StreamKinds, StreamKindName);
 
-TYPED_TEST(MixedKernelsTest, gradients_of_relu_are_masked_and_summed) {
+TYPED_TEST(MixedKernelsTest, gradients_before_activations_are_computed_and_summed) {
   for (auto const& size : kSummedMatrices) {
     for (std::int64_t const shift : {0, 1, 8}) {
       SCOPED_TRACE(fmt::format("{} x {}, shift {}", size.rows, size.columns, shift));
-      this->template expect_relu_sums<bfloat16>(size, shift, true, true);
-      this->template expect_relu_sums<float16>(size, shift, false, false);
-      this->template expect_relu_sums<float>(size, shift, true, shift != 1);
+      for (auto const activation : {Activation::relu, Activation::gelu_tanh}) {
+        this->template expect_activation_sums<bfloat16>(size, shift, activation, true);
+        this->template expect_activation_sums<float16>(size, shift, activation, true);
+        this->template expect_activation_sums<float>(size, shift, activation, shift != 1);
+      }
+      this->template expect_activation_sums<float16>(size, shift, Activation::none, false);
     }
   }
+}
+
+TYPED_TEST(MixedKernelsTest, gradients_of_gelu_of_large_numbers_are_those_of_relu) {
+  std::vector<float> const saved{1e4F, -1e4F, 60.0F, -60.0F, INFINITY, -INFINITY, 0.0F, NAN};
+  std::vector<float> const expected{2.0F, 0.0F, 2.0F, 0.0F, 2.0F, 0.0F, 1.0F, NAN};
+  auto const expect_gradients = [&]<class T>(T) {
+    std::vector<T> of_saved;
+    for (float const value : saved) {
+      of_saved.push_back(from_float<T>(value));
+    }
+    auto const count = static_cast<std::int64_t>(saved.size());
+    auto const at_saved = this->upload(of_saved);
+    auto const gradient = this->upload(std::vector(saved.size(), from_float<T>(2.0F)));
+    auto const before = this->template poisoned<T>(count);
+    auto const sums = this->floats(count);
+    activation_gradient_sums(this->stream(),
+                             {.activation = Activation::gelu_tanh,
+                              .saved = at_saved.data(),
+                              .output_gradient = gradient.data(),
+                              .input_gradient = before.data(),
+                              .sums = sums.data(),
+                              .rows = 1,
+                              .columns = count,
+                              .dtype = dtype_of<T>});
+    auto const found = this->read(before);
+    auto const summed = this->read(sums);
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+      if (std::isnan(expected[i])) {
+        EXPECT_TRUE(std::isnan(to_float(found[i])) && std::isnan(summed[i]));
+      } else {
+        EXPECT_EQ(to_float(found[i]), expected[i]) << "of " << saved[i];
+        EXPECT_EQ(summed[i], expected[i]) << "of " << saved[i];
+      }
+    }
+  };
+  expect_gradients(float{});
+  expect_gradients(float16{});
+  expect_gradients(bfloat16{});
 }
 
 // Many blocks add the rows of a tall matrix, each with sums of its own in the workspace. If there
@@ -156,8 +222,8 @@ TYPED_TEST(MixedKernelsTest, gradients_of_relu_are_masked_and_summed) {
 // those sums.
 TYPED_TEST(MixedKernelsTest, sums_of_tall_matrices_do_not_share_their_workspace) {
   for (int repetition = 0; repetition < 3; ++repetition) {
-    this->template expect_relu_sums<bfloat16>({70'000, 128}, 0, true, false);
-    this->template expect_relu_sums<bfloat16>({70'000, 12}, 1, false, false);
+    this->template expect_activation_sums<bfloat16>({70'000, 128}, 0, Activation::relu, false);
+    this->template expect_activation_sums<bfloat16>({70'000, 12}, 1, Activation::none, false);
     this->template expect_cross_sums<float16>({40'000, 64}, 0, true, false);
   }
 }

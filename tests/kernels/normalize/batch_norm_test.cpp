@@ -285,6 +285,34 @@ TYPED_TEST(BatchNormTest, rows_that_do_not_count_are_not_looked_at) {
   }
 }
 
+TYPED_TEST(BatchNormTest, large_numbers_in_rows_that_do_not_count_cost_no_digits) {
+  for (auto const& sizes : kMatrices) {
+    for (std::int64_t const first : {std::int64_t{1}, sizes.rows / 2, sizes.rows - 1}) {
+      SCOPED_TRACE(fmt::format("{} x {} from row {}", sizes.rows, sizes.width, first));
+      auto values = this->random.reals(sizes.rows * sizes.width, 1.0F, 3.0F);
+      std::vector<float> mask(static_cast<std::size_t>(sizes.rows), 1.0F);
+      std::vector<float> counted;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        auto const row = static_cast<std::int64_t>(i) / sizes.width;
+        if (row >= first && (row - first) % 3 < 2) {  // the rows that count
+          counted.push_back(values[i]);
+        } else {
+          mask[static_cast<std::size_t>(row)] = 0.0F;
+          values[i] = 1e12F;
+        }
+      }
+      auto const input = this->upload(values);
+      auto const marks = this->upload(mask);
+      auto const found = this->read(this->statistics(sizes, input, {marks.data(), 1}).of_batch);
+      Columns64 const expected({std::ssize(counted) / sizes.width, sizes.width}, counted);
+      for (std::size_t c = 0, width = expected.means.size(); !counted.empty() && c < width; ++c) {
+        EXPECT_NEAR(double{found[c]} + found[width + c], expected.means[c], 1e-12);
+        EXPECT_NEAR(found[2 * width + c] / expected.reciprocal(c), 1.0, 1e-6);
+      }
+    }
+  }
+}
+
 TYPED_TEST(BatchNormTest, gradients_agree_with_double) {
   for (auto const& sizes : kMatrices) {
     SCOPED_TRACE(fmt::format("{} x {}", sizes.rows, sizes.width));

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -43,6 +44,37 @@ std::vector<RankedRows> const kRankedRows{{1, {1, 1}},
 template <class Stream>
 class RowsOnRanks : public KernelTest<Stream> {
  protected:
+  /// Expects 1 / sqrt(variance) of a column on ranks, of whose rows the marks say which count.
+  void expect_reciprocals(std::vector<float> const& input,
+                          std::vector<float> const& marks,
+                          std::vector<std::int64_t> const& of_ranks,
+                          double expected) {
+    RankedRows const on{1, of_ranks};
+    auto const values = this->upload(input);
+    auto const mask = this->upload(marks);
+    auto const statistics = this->floats(4);
+    auto const running = this->upload(std::vector<float>(2, 1.0F));
+    auto const workspace =
+        this->workspace(column_statistics_workspace_bytes(this->stream(), on.rows(), 1));
+    auto const args = [&](std::int64_t row, std::int64_t rows) {
+      return ColumnStatisticsArgs{values.data() + row,
+                                  rows,
+                                  1,
+                                  0.0F,
+                                  0.25F,
+                                  statistics.data(),
+                                  running.data(),
+                                  running.data() + 1,
+                                  workspace.data(),
+                                  RowMask{mask.data() + row}};
+    };
+    auto const sums = this->sums(on, kColumnSums);
+    this->for_each_rank(on, [&](std::int64_t rank, std::int64_t row, std::int64_t rows) {
+      column_sums(this->stream(), args(row, rows), sums.data() + rank * kColumnSums);
+    });
+    finish_columns(this->stream(), args(0, 0), sums.data(), on.ranks());
+    EXPECT_NEAR(this->read(statistics)[2] / expected, 1.0, 1e-6);
+  }
   /// Compares the halves, with the rows on ranks, with the whole.
   void expect_as_whole(RankedRows const& on, bool is_masked) {
     auto const count = on.rows() * on.width;
@@ -237,6 +269,16 @@ class RowsOnRanks : public KernelTest<Stream> {
   }
 };
 TYPED_TEST_SUITE(RowsOnRanks, StreamKinds, StreamKindName);
+
+TYPED_TEST(RowsOnRanks, large_numbers_in_rows_that_do_not_count_cost_no_digits) {
+  // 1, 2 and 3 count; their variance is 2 / 3.
+  double const expected = std::sqrt(1.5);
+  std::vector<float> const input{1e12F, 1, 2, 1e12F, 3};
+  std::vector<float> const marks{0, 1, 1, 0, 1};
+  for (auto const& of_ranks : {std::vector<std::int64_t>{5}, {1, 4}, {2, 3}, {3, 2}, {3, 1, 1}}) {
+    this->expect_reciprocals(input, marks, of_ranks, expected);
+  }
+}
 
 TYPED_TEST(RowsOnRanks, halves_of_kernels_give_the_results_of_the_whole) {
   for (auto const& on : kRankedRows) {

@@ -441,6 +441,14 @@ TYPED_TEST(BadOffsetsTest, a_batch_of_tables_leaves_out_the_same_bags) {
   EXPECT_EQ(found[3], -1);
 }
 
+TYPED_TEST(BadOffsetsTest, a_batch_of_tables_without_ids_reports_bad_bags) {
+  ops::TableBatch<float, TypeParam> const tables(this->device(), {2}, 1);
+  Bags<TypeParam> const bags(this->put(Integers{}), this->put(Integers{0, 5}));
+  auto const bad = this->scalar(0);
+  (void)ops::rows_of_tables(tables, bags, OutOfRange::count, bad);
+  EXPECT_THAT(to_host(bad), ElementsAre(1));
+}
+
 TYPED_TEST(BadOffsetsTest, bags_that_do_not_exist_are_neither_judges_nor_reported) {
   auto const table = this->put(Floats{1, 2, 4, 8, 16}, {5, 1});
   Bags<TypeParam> bags(this->put(Integers{0, 1, 2, 3, 4}), this->put(Integers{0, 2, 5, -7, 99, 1}));

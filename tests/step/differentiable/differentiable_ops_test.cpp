@@ -98,6 +98,12 @@ TYPED_TEST(DifferentiableOpsTest, concat_of_a_tensor_that_stands_twice_and_anoth
       });
 }
 
+/// Computes gelu_tanh in double.
+double gelu_reference(double x) {
+  constexpr double kSlope = 0.79788456080286536;  // sqrt(2 / π)
+  return 0.5 * x * (1 + std::tanh(kSlope * (x + 0.044715 * x * x * x)));
+}
+
 /// Computes a dense layer in double: activation(input · weight + bias).
 Doubles dense_reference(Doubles const& input,
                         Doubles const& weight,
@@ -112,7 +118,9 @@ Doubles dense_reference(Doubles const& input,
       for (std::size_t k = 0; k < inputs; ++k) {
         sum += input[row * inputs + k] * weight[k * outputs + column];
       }
-      result.push_back(activation == ops::Activation::relu ? std::max(sum, 0.0) : sum);
+      result.push_back(activation == ops::Activation::relu        ? std::max(sum, 0.0)
+                       : activation == ops::Activation::gelu_tanh ? gelu_reference(sum)
+                                                                  : sum);
     }
   }
   return result;
@@ -229,8 +237,11 @@ TYPED_TEST(DifferentiableOpsTest, mix_experts_by_experts_and_by_logits) {
 
 TYPED_TEST(DifferentiableOpsTest, dense_by_each_of_its_inputs) {
   // The signs of the values keep all inputs of relu away from 0, where relu has no derivative.
-  for (float const shift : {0.0F, 4.0F, -4.0F}) {
-    auto const activation = shift == 0 ? ops::Activation::none : ops::Activation::relu;
+  using ops::Activation;
+  for (auto const& [shift, activation] : {std::pair{0.0F, Activation::none},
+                                          {0.0F, Activation::gelu_tanh},
+                                          {4.0F, Activation::relu},
+                                          {-4.0F, Activation::relu}}) {
     auto const input = this->random.reals(5 * 3);
     auto const weight = this->random.reals(3 * 4);
     Floats bias = this->random.reals(4, -0.5F, 0.5F);

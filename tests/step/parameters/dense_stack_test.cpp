@@ -23,7 +23,7 @@ TYPED_TEST(DenseStackTest, a_layer_is_dense_then_norm_then_activation_then_dropo
   for (LayerActivation const activation : {LayerActivation(ops::Activation::relu),
                                            LayerActivation(ops::Activation::none),
                                            LayerActivation(SmoothActivation::gelu),
-                                           LayerActivation(SmoothActivation::gelu_tanh),
+                                           LayerActivation(ops::Activation::gelu_tanh),
                                            LayerActivation(SmoothActivation::silu),
                                            LayerActivation(SmoothActivation::tanh),
                                            LayerActivation(TrainedActivation::prelu),
@@ -61,7 +61,7 @@ TYPED_TEST(DenseStackTest, a_layer_is_dense_then_norm_then_activation_then_dropo
           h = ops::relu(tape, h);
         } else if (activation == LayerActivation(SmoothActivation::gelu)) {
           h = ops::gelu(tape, h);
-        } else if (activation == LayerActivation(SmoothActivation::gelu_tanh)) {
+        } else if (activation == LayerActivation(ops::Activation::gelu_tanh)) {
           h = ops::gelu_tanh(tape, h);
         } else if (activation == LayerActivation(SmoothActivation::silu)) {
           h = ops::silu(tape, h);
@@ -115,6 +115,43 @@ TYPED_TEST(DenseStackTest, a_layer_is_dense_then_norm_then_activation_then_dropo
       auto const evaluated = to_host(stack(no_tape, x));
       expect_near(evaluated, to_doubles(to_host(by_hand(no_tape))));
       EXPECT_EQ(to_host(stack(no_tape, x)), evaluated);
+    }
+  }
+}
+
+TYPED_TEST(DenseStackTest, gelu_has_the_same_bits_with_and_without_a_tape_in_each_precision) {
+  for (auto const precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    Parameters<TypeParam> parameters(this->device(), {.seed = 5});
+    DenseStack<TypeParam> const stack(parameters,
+                                      "s",
+                                      9,
+                                      {16, 7, 24, 3},
+                                      {.activation = ops::Activation::gelu_tanh,
+                                       .last = ops::Activation::gelu_tanh,
+                                       .precision = precision});
+    auto const x = this->put(this->random.reals(33 * 9), {33, 9});
+    GradientTape tape(this->device());
+    auto const output = stack(tape, x);
+    EXPECT_EQ(to_host(output), to_host(stack(no_tape, x)));
+
+    if (precision != Precision::fp32) {
+      continue;
+    }
+    // The gradients are those of layers whose activation is an operation of its own.
+    tape.backward(ops::sum(tape, ops::multiply(tape, output, output)));
+    GradientTape other(this->device());
+    auto h = x;
+    for (char const* const layer : {"s/0", "s/1", "s/2", "s/3"}) {
+      std::string const name(layer);
+      h = ops::gelu_tanh(
+          other,
+          ops::dense(other, h, parameters.find(name + "/weight"), parameters.find(name + "/bias")));
+    }
+    other.backward(ops::sum(other, ops::multiply(other, h, h)));
+    for (auto const& entry : parameters.entries()) {
+      auto const weight = parameters.find(entry.name);
+      expect_near(
+          to_host(tape.gradient(weight)), to_doubles(to_host(other.gradient(weight))), 1e-4);
     }
   }
 }

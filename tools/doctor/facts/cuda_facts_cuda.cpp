@@ -128,11 +128,12 @@ FeatureFacts read_features(int ordinal) {
   facts.green_contexts = green_contexts_of(driver_has("cuGreenCtxCreate", 12'040),
                                            facts.green_streams == Available::yes,
                                            facts.most_sm_parts);
+  auto const capability = attribute_of(cudaDevAttrComputeCapabilityMajor, ordinal) * 10 +
+                          attribute_of(cudaDevAttrComputeCapabilityMinor, ordinal);
+  facts.fp8_products = by_device(capability >= 89);
   // Kernels update graphs from CUDA 12.4 on, on devices that launch graphs themselves: from compute
   // capability 7.5 on.
-  bool const is_new = attribute_of(cudaDevAttrComputeCapabilityMajor, ordinal) * 10 +
-                          attribute_of(cudaDevAttrComputeCapabilityMinor, ordinal) >=
-                      75;
+  bool const is_new = capability >= 75;
   int supports = 0;
   static_cast<void>(cudaDriverGetVersion(&supports));
   facts.graph_updates = supports < 12'040 ? Available::not_by_driver : by_device(is_new);

@@ -66,6 +66,12 @@ constexpr std::array kFeatures{
             &FeatureFacts::multicast,
             Level::note,
             "NCCL sums in rings and trees, which takes longer for small tensors on many GPUs."},
+    Feature{"fp8-products",
+            "products of 8-bit floats",
+            &FeatureFacts::fp8_products,
+            Level::note,
+            "Layers with fp8_products multiply the same numbers as float16, and take longer than "
+            "layers of half precision."},
 };
 
 }  // namespace

@@ -25,6 +25,7 @@ struct FeatureFacts {
   Available host_access = Available::not_by_device;    ///< kernels access pinned memory
   Available graph_updates = Available::not_by_device;  ///< by kernels, of graphs that run
   Available multicast = Available::not_by_device;
+  Available fp8_products = Available::not_by_device;  ///< of 8-bit floats, on tensor cores
   int copy_engines = 0;
 };
 

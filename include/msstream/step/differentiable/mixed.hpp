@@ -36,6 +36,12 @@ namespace detail {
                               Floats const& bias,
                               Activation activation,
                               std::source_location issued_at);
+[[nodiscard]] AnyTensor dense_fp8(AnyTape* tape,
+                                  AnyTensor const& input,
+                                  Floats const& weight,
+                                  Floats const& bias,
+                                  Activation activation,
+                                  std::source_location issued_at);
 [[nodiscard]] AnyTensor cross_layer(AnyTape* tape,
                                     AnyTensor const& first,
                                     AnyTensor const& input,
@@ -115,6 +121,24 @@ template <RealElement T, Runtime R, TapeOf<R> Tape>
   return {
       msstream::detail::OfKnownType(),
       detail::dense(detail::tape_or_null(tape), input.any(), weight, bias, activation, issued_at)};
+}
+
+/// Computes dense_fp8() of the input's type, from the weight as it is and the bias converted to
+/// that type. The backward quantises the output's gradient to e5m2, whose numbers reach further,
+/// with a scale of its own, and multiplies it by what the forward has quantised: the gradients of
+/// input and weight have the products of 8-bit floats, too. The gradient of the input has the
+/// input's type; those of weight and bias are float32. The gradient of the bias is not quantised.
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> dense_fp8(
+    Tape& tape,
+    Tensor<T, R> const& input,
+    Tensor<float, R> const& weight,
+    Tensor<float, R> const& bias,
+    Activation activation = Activation::none,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::dense_fp8(
+              detail::tape_or_null(tape), input.any(), weight, bias, activation, issued_at)};
 }
 
 /// Computes cross_layer() of the input's type; the tape records the backward.

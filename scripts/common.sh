@@ -42,12 +42,6 @@ hash_of() {
     die "expected a commit of a git clone of msstream in $root, found $1"
 }
 
-# Prints the architectures of the GPUs that nvidia-smi lists, such as 80;90, as CMake takes them; nothing without any.
-gpu_architectures() {
-  { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } |
-    sed -n 's/^\([0-9]*\)[.]\([0-9]\)$/\1\2/p' | sort -nu | paste -sd ';'
-}
-
 # Runs a command, and shows its output only if the command fails.
 quietly() {
   local log status=0

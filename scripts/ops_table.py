@@ -186,7 +186,9 @@ def main():
     parser.add_argument("results", type=Path)
     parser.add_argument("page", type=Path)
     arguments = parser.parse_args()
-    _, rows = read_suite(arguments.results.parent, arguments.results.name.partition(".")[0])
+    if not arguments.results.is_file():
+        parser.error(f"{arguments.results}: no such file")
+    _, rows = read_suite(arguments.results.parent, arguments.results.name.removesuffix(".gz").removesuffix(".json"))
     arguments.page.write_text(rewritten(arguments.page.read_text(), rows))
 
 

@@ -36,10 +36,8 @@ if [ "$variant" != host ]; then
   [ "$variant" = cuda ] || [ "$variant" = "cu$major" ] ||
     die "msstream-$variant needs nvcc of CUDA ${variant#cu}, found $release in $(command -v nvcc)"
   variant=cu$major
-  CUDAARCHS=${CUDAARCHS:-$(gpu_architectures)}
-  export CUDAARCHS=${CUDAARCHS:-90}
-  say "kernels for the architectures $CUDAARCHS; CUDAARCHS names others, such as '80;90'"
-elif [ $# = 0 ] && command -v nvcc >/dev/null && [ -n "$(gpu_architectures)" ]; then
+  say "kernels for ${CUDAARCHS:-the GPUs that nvidia-smi lists, otherwise 90}; CUDAARCHS names others, such as '80;90'"
+elif [ $# = 0 ] && command -v nvcc >/dev/null && nvidia-smi --list-gpus 2>/dev/null | grep -q .; then
   say "a wheel for the host runtime, without this machine's GPU; scripts/wheel.sh cuda builds one with it"
 fi
 install_missing "${build_packages[@]}" "${example_packages[@]}" rapidjson-dev libsqlite3-dev python3-venv ||

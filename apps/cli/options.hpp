@@ -79,6 +79,16 @@ class Options {
     add_value({name, purpose, describe_range(range), fmt::format("{}", target)},
               assigner(target, [range](std::string_view v) { return parse_option<T>(v, range); }));
   }
+  /// Adds an option whose target stays empty if it is not given, which stands for `standard`.
+  template <NumberOption T>
+  void add(std::string const& name,
+           std::optional<T>& target,
+           T standard,
+           std::string const& purpose,
+           Range<T> range = {}) {
+    add_value({name, purpose, describe_range(range), fmt::format("{}", standard)},
+              assigner(target, [range](std::string_view v) { return parse_option<T>(v, range); }));
+  }
   /// Adds an option whose number may be left out: `--name` alone stores `without`. The target is
   /// empty if the option is not given.
   template <NumberOption T>

@@ -43,6 +43,11 @@ struct RankOptions {
            : parallel == Parallel::half_batches         ? 2 * ranks
                                                         : ranks;
   }
+  /// Returns how often a process has rows that are in memory: once if batches are whole, and
+  /// otherwise as they were read, and for the loader of each of its parts.
+  [[nodiscard]] int copies_of_rows() const noexcept {
+    return parts() == 1 ? 1 : 1 + parts() / (are_processes() ? ranks : 1);
+  }
   /// Returns whether the ranks are processes that a launcher has started.
   [[nodiscard]] bool are_processes() const noexcept { return process.size() > 1; }
 };

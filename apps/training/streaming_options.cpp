@@ -2,6 +2,7 @@
 #include "training/streaming_options.hpp"
 
 #include <msstream/base/detail/require.hpp>
+#include <msstream/data/byte_source.hpp>
 #include <msstream/report/progress_line.hpp>
 
 #include <fmt/core.h>
@@ -52,6 +53,25 @@ bool is_plain_text(std::filesystem::path const& path) {
   return !bytes.starts_with("\x1f\x8b") && bytes != "PAR1";
 }
 
+/// Opens each file, so that one that cannot be read ends the program before the rows of others are
+/// read. Leaves out pipes, whose bytes can be read once.
+void require_files(std::string const& data, std::vector<std::filesystem::path> const& paths) {
+  for (auto const& path : paths) {
+    if (path.empty()) {
+      throw cli::UsageError(
+          fmt::format("--data {}: expected a file, or several with a comma between two, found an "
+                      "empty name",
+                      data));
+    }
+  }
+  for (auto const& path : paths) {
+    std::error_code failed;
+    if (!std::filesystem::is_other(path, failed)) {
+      (void)data::open_bytes(path);
+    }
+  }
+}
+
 /// Returns the counts of the checkpoint that a run resumes from, if both stream their rows. Throws
 /// std::invalid_argument if one of them does, and the other does not.
 std::optional<ClickCounts> known_counts(DataFiles const& files, StreamingOptions const& chosen) {
@@ -83,7 +103,7 @@ TrainingData streamed(DataFiles const& files,
   style.unit = "MB";
   auto const megabytes = std::max<std::int64_t>(1, progress.bytes() / kMegabyte);
   std::optional<report::ProgressLine> line;
-  StreamedDataOptions options{.data = files.rows, .shuffle_rows = chosen.shuffle_rows};
+  StreamedDataOptions options{.data = files.rows, .shuffle_rows = chosen.rows_to_shuffle()};
   options.known = std::move(known);
   options.at_place = [&](data::Reader::Position const& place) {
     if (!line) {
@@ -111,6 +131,7 @@ void add_options(cli::Options& options, StreamingOptions& chosen) {
                    "default is to keep all rows in memory");
   options.add<std::int64_t>("--shuffle-rows",
                             chosen.shuffle_rows,
+                            StreamingOptions::kShuffleRows,
                             "rows that --stream shuffles among each other, of which it has up to "
                             "three times as many in memory; 0 keeps the order of the files",
                             {0, 1'000'000'000});
@@ -120,14 +141,14 @@ void check_streaming(StreamingOptions const& chosen, std::string const& data) {
   if (chosen.stream && data.empty()) {
     throw cli::UsageError("--stream describes a file: give --data");
   }
-  if (!chosen.stream && chosen.shuffle_rows != StreamingOptions::kShuffleRows) {
+  if (!chosen.stream && chosen.shuffle_rows) {
     throw cli::UsageError(
         "--shuffle-rows goes with --stream; rows in memory are shuffled in whole epochs");
   }
 }
 
 nlohmann::ordered_json describe(StreamingOptions const& chosen) {
-  return {{"stream", chosen.stream}, {"shuffle_rows", chosen.shuffle_rows}};
+  return {{"stream", chosen.stream}, {"shuffle_rows", chosen.rows_to_shuffle()}};
 }
 
 void add_data_files(std::string const& data, std::vector<cli::InputOption>& inputs) {
@@ -136,27 +157,31 @@ void add_data_files(std::string const& data, std::vector<cli::InputOption>& inpu
   }
 }
 
-void require_fit(std::vector<std::filesystem::path> const& paths, std::uintmax_t memory_bytes) {
+void require_fit(std::vector<std::filesystem::path> const& paths,
+                 int copies,
+                 std::uintmax_t memory_bytes) {
   std::uintmax_t bytes = 0;
   for (auto const& path : paths) {
     bytes += bytes_of(path);
   }
-  if (bytes > memory_bytes) {
+  if (bytes > memory_bytes / static_cast<std::uintmax_t>(copies)) {
     throw cli::UsageError(fmt::format(
-        "--data: the files have {} MB, the memory of this machine {} MB; with --stream, rows stay "
-        "in their files",
+        "--data: the files have {} MB{}, the memory of this machine {} MB; with --stream, rows "
+        "stay in their files",
         bytes / kMegabyte,
+        copies == 1 ? "" : fmt::format(", of which the parts of a batch need {} copies", copies),
         memory_bytes / kMegabyte));
   }
 }
 
 TrainingData data_of_files(DataFiles const& files, StreamingOptions const& chosen) {
   auto const paths = datasets::data_paths(files.data);
+  require_files(files.data, paths);
   auto known = known_counts(files, chosen);
   if (chosen.stream) {
     return streamed(files, paths, chosen, std::move(known));
   }
-  require_fit(paths, memory_bytes());
+  require_fit(paths, files.copies, memory_bytes());
   auto const reader = datasets::open_data(paths, files.reader);
   auto rows = files.rows;
   rows.advice = kAdvice;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,11 @@ struct StreamingOptions {
   static constexpr std::int64_t kShuffleRows = std::int64_t{1} << 18U;
 
   bool stream = false;
-  std::int64_t shuffle_rows = kShuffleRows;
+  std::optional<std::int64_t> shuffle_rows = {};  ///< null: kShuffleRows, if rows are streamed
+
+  [[nodiscard]] std::int64_t rows_to_shuffle() const noexcept {
+    return shuffle_rows.value_or(kShuffleRows);
+  }
 };
 
 void add_options(cli::Options& options, StreamingOptions& chosen);
@@ -36,19 +41,25 @@ struct DataFiles {
   std::string data;  ///< the value of --data
   datasets::ReaderOptions reader = {};
   TrainingDataOptions rows = {};
+  /// How often a process has the rows in memory unless they are streamed:
+  /// RankOptions::copies_of_rows().
+  int copies = 1;
   std::string resume = {};  ///< the checkpoint that the run resumes from; empty: none
   bool quiet = false;       ///< shows no progress
 };
 
 /// Reads the rows of the files into memory, or streams them if the options say so. Throws as
-/// load_training_data() and stream_training_data(); UsageError for files that are larger than the
-/// memory of the machine unless they are streamed, and for what is no regular file if it is; and
-/// std::invalid_argument if one of the checkpoint and the run streams its rows, and the other does
-/// not, as their batches differ.
+/// load_training_data() and stream_training_data(); UsageError for an empty name of a file, for
+/// files of which the copies are larger than the memory of the machine unless they are streamed,
+/// and for what is no regular file if it is; DataError for a file that cannot be opened, and for a
+/// folder, before any row is read; and std::invalid_argument if one of the checkpoint and the run
+/// streams its rows, and the other does not, as their batches differ.
 [[nodiscard]] TrainingData data_of_files(DataFiles const& files, StreamingOptions const& chosen);
 
-/// Throws UsageError if the files, as they are stored, have more than `memory_bytes`.
-void require_fit(std::vector<std::filesystem::path> const& paths, std::uintmax_t memory_bytes);
+/// Throws UsageError if `copies` of the files, as they are stored, have more than `memory_bytes`.
+void require_fit(std::vector<std::filesystem::path> const& paths,
+                 int copies,
+                 std::uintmax_t memory_bytes);
 
 /// Estimates how many bytes of some files have been read, from the place of a reader. The bytes of
 /// a compressed or binary file count when its end is reached, since a place in it is no byte of it.

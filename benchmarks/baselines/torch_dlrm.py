@@ -83,7 +83,8 @@ def time_step(interaction, batch, max_rows, compiled, steps, repetitions):
     labels = (torch.rand(batch, 1, device=device) < 0.5).float()
     tables = nn.EmbeddingBag(sum(rows), WIDTH, mode="sum", sparse=True, device=device)
     dense = Dense(interaction).to(device)
-    forward = torch.compile(dense) if compiled else dense
+    torch._dynamo.reset()  # otherwise a second batch is compiled for any size
+    forward = torch.compile(dense, dynamic=False) if compiled else dense
     of_tables = torch.optim.SGD(tables.parameters(), 0.01)
     of_dense = torch.optim.Adagrad(dense.parameters(), 0.01, foreach=True)
 
@@ -123,7 +124,7 @@ def time_ours(program, interaction, batch, repetitions):
                           f"--benchmark_repetitions={repetitions}", "--benchmark_format=json"],
                          check=True, stdout=subprocess.PIPE, text=True)
     times = {}
-    for entry in json.loads(run.stdout)["benchmarks"]:
+    for entry in json.loads(run.stdout or '{"benchmarks": []}')["benchmarks"]:
         if entry.get("error_occurred"):
             raise ValueError(f"{entry['name']}: {entry.get('error_message')}")
         if entry["run_type"] == "iteration":
@@ -148,26 +149,28 @@ def main():
         parser.error("--beside: the tables of dlrm_step_benchmark have the default of --max-rows")
     torch.backends.cuda.matmul.allow_tf32 = True
     results = []
+
+    def keep(result):
+        results.append(result)
+        print(json.dumps(result), flush=True)
+        if arguments.out:
+            text = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "steps": results}, indent=1)
+            arguments.out.write_text(text + "\n")
+
     for interaction in arguments.interactions.split(","):
         for batch in map(int, arguments.batches.split(",")):
             medians = []
             for compiled in (False, True):
                 times = time_step(interaction, batch, arguments.max_rows, compiled, arguments.steps,
                                   arguments.repetitions)
-                results.append({"interaction": interaction, "batch": batch, "compiled": compiled,
-                                **summary_of(times, batch)})
+                keep({"interaction": interaction, "batch": batch, "compiled": compiled, **summary_of(times, batch)})
                 medians.append(statistics.median(times))
-                print(json.dumps(results[-1]), flush=True)
                 torch.cuda.empty_cache()
             if arguments.beside:
                 ours = time_ours(arguments.beside.resolve(), interaction, batch, arguments.repetitions)
                 name, times = min(ours.items(), key=lambda one: statistics.median(one[1]))
-                results.append({"interaction": interaction, "batch": batch, "msstream": name, **summary_of(times, batch),
-                                "times_as_fast": round(min(medians) / statistics.median(times), 2)})
-                print(json.dumps(results[-1]), flush=True)
-    text = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "steps": results}, indent=1)
-    if arguments.out:
-        arguments.out.write_text(text + "\n")
+                keep({"interaction": interaction, "batch": batch, "msstream": name, **summary_of(times, batch),
+                      "times_as_fast": round(min(medians) / statistics.median(times), 2)})
 
 
 if __name__ == "__main__":

@@ -307,6 +307,7 @@ training::TrainingData load_training_data(DlrmOptions const& options) {
       return training::data_of_files({.data = options.data,
                                       .reader = reader_options(options.shape),
                                       .rows = rows,
+                                      .copies = options.copies_of_rows(),
                                       .resume = options.resume,
                                       .quiet = options.quiet},
                                      options);

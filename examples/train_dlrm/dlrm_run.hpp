@@ -7,6 +7,7 @@
 #include "dlrm_options.hpp"
 #include "dlrm_tables.hpp"
 #include "training/area_metric.hpp"
+#include "training/end_of_rows.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
 #include "training/staged_training.hpp"
@@ -118,6 +119,9 @@ class DlrmTraining {
     auto epochs = nlohmann::ordered_json::array();
     while (!run_.is_over()) {
       epochs.push_back(train_epoch(feeds));
+    }
+    if (last_step() == plan_.batch_count()) {
+      ms::training::require_end_of_rows(feeds, data_);
     }
     if (!options_.save.empty()) {
       ms::cli::attempt_output(

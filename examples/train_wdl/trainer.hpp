@@ -10,6 +10,7 @@
 #include "training/click_batch.hpp"
 #include "training/dashboard_feed.hpp"
 #include "training/diverged.hpp"
+#include "training/end_of_rows.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/ranks.hpp"
 #include "training/same_run.hpp"
@@ -111,6 +112,9 @@ class Trainer {
     auto epochs = nlohmann::ordered_json::array();
     while (step_ < last_step()) {
       epochs.push_back(train_epoch(feeds));
+    }
+    if (last_step() == plan_.batch_count()) {
+      ms::training::require_end_of_rows(feeds, data_);
     }
     if (!options_.save.empty()) {
       ms::cli::attempt_output("--save", [&] {

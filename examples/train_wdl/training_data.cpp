@@ -16,6 +16,7 @@ TrainingData load_training_data(TrainOptions const& options) {
     return training::data_of_files({.data = options.data,
                                     .reader = {.format = options.format},
                                     .rows = rows,
+                                    .copies = options.copies_of_rows(),
                                     .resume = options.resume,
                                     .quiet = options.quiet},
                                    options);

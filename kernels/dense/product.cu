@@ -34,28 +34,28 @@ PlanKey key_of(CudaStream stream, MatrixProduct const& product) {
   bool const aligned = bits % kVectorBytes == 0 &&
                        operand_strides * element_bytes % kVectorBytes == 0 &&
                        result_strides * result_bytes % kVectorBytes == 0;
-  return {
-      product.m,
-      product.n,
-      product.k,
-      product.transpose_a,
-      product.transpose_b,
-      product.epilogue,
-      product.batch,
-      product.stride_a,
-      product.stride_b,
-      product.operands == DType::float32 ? stream.libraries->precision : MatmulPrecision::float32,
-      product.operands,
-      product.result,
-      product.added != nullptr,
-      aligned,
-      stream.libraries->ordinal,
-      stream.libraries->workspace_bytes,
-      // The trials of a tuning have operands of other types.
-      stream.libraries->tunes_products && !product.fp8,
-      product.fp8.has_value(),
-      product.fp8 ? product.fp8->a : Fp8Format::e4m3,
-      product.fp8 ? product.fp8->b : Fp8Format::e4m3};
+  return {product.m,
+          product.n,
+          product.k,
+          product.transpose_a,
+          product.transpose_b,
+          product.epilogue,
+          product.batch,
+          product.stride_a,
+          product.stride_b,
+          !product.fp8 && product.operands == DType::float32 ? stream.libraries->precision
+                                                             : MatmulPrecision::float32,
+          product.operands,
+          product.result,
+          product.added != nullptr,
+          aligned,
+          stream.libraries->ordinal,
+          stream.libraries->workspace_bytes,
+          // The trials of a tuning have operands of other types.
+          stream.libraries->tunes_products && !product.fp8,
+          product.fp8.has_value(),
+          product.fp8 ? product.fp8->a : Fp8Format::e4m3,
+          product.fp8 ? product.fp8->b : Fp8Format::e4m3};
 }
 
 constexpr int kMostOffers = 8;  // cuBLASLt 13 offers no more
@@ -66,6 +66,16 @@ struct Offers {
   cublasLtMatmulHeuristicResult_t results[kMostOffers];
   int count = 0;
 
+  /// Drops all results unless there are any, and then those that cuBLASLt does not offer.
+  void keep_usable(bool any) {
+    int usable = 0;
+    for (int i = 0; any && i < count; ++i) {
+      if (results[i].state == CUBLAS_STATUS_SUCCESS) {
+        results[usable++] = results[i];
+      }
+    }
+    count = usable;
+  }
   [[nodiscard]] bool empty() const { return count == 0; }
   [[nodiscard]] cublasLtMatmulHeuristicResult_t const& front() const { return results[0]; }
   [[nodiscard]] auto const* begin() const { return results; }
@@ -109,9 +119,7 @@ std::vector<Algorithm> offered_algorithms(CudaStream stream,
                                                        most,
                                                        offers.results,
                                                        &offers.count);
-    if (status != CUBLAS_STATUS_SUCCESS) {
-      offers.count = 0;
-    }
+    offers.keep_usable(status == CUBLAS_STATUS_SUCCESS);
     return status;
   };
   Offers with;
@@ -126,7 +134,7 @@ std::vector<Algorithm> offered_algorithms(CudaStream stream,
   }
   check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
   std::vector<Algorithm> algorithms;
-  if (with.empty() || with.front().state != CUBLAS_STATUS_SUCCESS) {
+  if (with.empty()) {
     return {};
   }
   for (auto const& offer : with) {

@@ -14,17 +14,37 @@ namespace {
 constexpr int kRounds = 3;
 constexpr float kLeastGain = 0.03F;
 
-/// Fills an array with numbers of [-1, 1) that depend on their index and on `seed` alone.
+/// How the elements of an operand belong to the terms of the product's sums: those of a term lie
+/// `divisor` elements behind those of the term before.
+struct Terms {
+  std::int64_t count;
+  std::int64_t divisor;
+  std::int64_t matrix;  ///< elements from one matrix of a batch to the next
+  bool is_negated;      ///< in the second half, if the sums cancel
+};
+
+/// Fills an operand with numbers of [-1, 1) that depend on their index and on `seed` alone. If the
+/// sums cancel, the second half of the terms has the numbers of the first, negated in one of the
+/// operands. What is left of a sum then comes from rounding, and has other leading bits if the
+/// terms are added in another order.
 template <class T>
-__global__ void __launch_bounds__(kBlockThreads)
-    fill_operand_kernel(T* array, std::int64_t count, std::uint32_t seed) {
-  std::int64_t const i = grid_thread();
-  if (i < count) {
-    auto bits = static_cast<std::uint32_t>(i) * 2654435761U ^ seed;
-    bits = (bits ^ (bits >> 15U)) * 2246822519U;
-    bits = (bits ^ (bits >> 13U)) * 3266489917U;
-    array[i] = narrowed<T>(static_cast<float>(bits >> 8U) * 0x1p-23F - 1.0F);
+__global__ void __launch_bounds__(kBlockThreads) fill_operand_kernel(
+    T* array, std::int64_t count, Terms const terms, bool cancels, std::uint32_t seed) {
+  std::int64_t i = grid_thread();
+  if (i >= count) {
+    return;
   }
+  T& element = array[i];
+  float factor = 1.0F;
+  auto const half = terms.count / 2;
+  if (auto const term = i % terms.matrix / terms.divisor % terms.count; cancels && term >= half) {
+    factor = term == 2 * half ? 0.0F : terms.is_negated ? -1.0F : 1.0F;
+    i -= half * terms.divisor;
+  }
+  auto bits = static_cast<std::uint32_t>(i) * 2654435761U ^ seed;
+  bits = (bits ^ (bits >> 15U)) * 2246822519U;
+  bits = (bits ^ (bits >> 13U)) * 3266489917U;
+  element = narrowed<T>(factor * (static_cast<float>(bits >> 8U) * 0x1p-23F - 1.0F));
 }
 
 __global__ void __launch_bounds__(kBlockThreads) find_difference_kernel(std::uint16_t const* some,
@@ -52,35 +72,58 @@ class BesideCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+struct OwnStream {
+  cudaStream_t handle = nullptr;
+  OwnStream() {
+    check_cuda(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking),
+               "cudaStreamCreateWithFlags");
+  }
+  ~OwnStream() { static_cast<void>(cudaStreamDestroy(handle)); }
+  OwnStream(OwnStream const&) = delete;
+  OwnStream& operator=(OwnStream const&) = delete;
+};
+struct OwnEvent {
+  cudaEvent_t handle = nullptr;
+  OwnEvent() { check_cuda(cudaEventCreate(&handle), "cudaEventCreate"); }
+  ~OwnEvent() { static_cast<void>(cudaEventDestroy(handle)); }
+  OwnEvent(OwnEvent const&) = delete;
+  OwnEvent& operator=(OwnEvent const&) = delete;
+};
+struct OwnGraph {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t replayed = nullptr;
+  OwnGraph() = default;
+  ~OwnGraph() {
+    if (replayed != nullptr) {
+      static_cast<void>(cudaGraphExecDestroy(replayed));
+    }
+    if (graph != nullptr) {
+      static_cast<void>(cudaGraphDestroy(graph));
+    }
+  }
+  OwnGraph(OwnGraph const&) = delete;
+  OwnGraph& operator=(OwnGraph const&) = delete;
+};
+
 /// A stream, and memory and events that are used on it alone.
 class Bench {
  public:
-  Bench() {
-    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-               "cudaStreamCreateWithFlags");
-    for (auto& event : events_) {
-      check_cuda(cudaEventCreate(&event), "cudaEventCreate");
-    }
-  }
+  Bench() = default;
   ~Bench() {
     for (auto* const memory : memory_) {
-      static_cast<void>(cudaFreeAsync(memory, stream_));
+      static_cast<void>(cudaFreeAsync(memory, stream()));
     }
-    static_cast<void>(cudaStreamSynchronize(stream_));
-    for (auto* const event : events_) {
-      static_cast<void>(cudaEventDestroy(event));
-    }
-    static_cast<void>(cudaStreamDestroy(stream_));
+    static_cast<void>(cudaStreamSynchronize(stream()));
   }
   Bench(Bench const&) = delete;
   Bench& operator=(Bench const&) = delete;
 
-  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+  [[nodiscard]] cudaStream_t stream() const { return stream_.handle; }
 
   /// Returns memory until the bench ends, or null if there is none.
   [[nodiscard]] void* allocate(std::size_t bytes) {
     void* memory = nullptr;
-    if (cudaMallocAsync(&memory, std::max<std::size_t>(bytes, 1), stream_) != cudaSuccess) {
+    if (cudaMallocAsync(&memory, std::max<std::size_t>(bytes, 1), stream()) != cudaSuccess) {
       static_cast<void>(cudaGetLastError());
       return nullptr;
     }
@@ -88,51 +131,49 @@ class Bench {
     return memory;
   }
 
-  /// Returns memory filled with numbers, or null if there is none.
-  [[nodiscard]] void* operand(DType dtype, std::int64_t count, std::uint32_t seed) {
-    auto* const memory = allocate(static_cast<std::size_t>(count) * bytes_of(dtype));
-    if (memory != nullptr && count > 0) {
-      with_real_type("tune_products", dtype, [&](auto type) {
-        using T = typename decltype(type)::type;
-        fill_operand_kernel<T><<<grid_for(count, kBlockThreads), kBlockThreads, 0, stream_>>>(
-            static_cast<T*>(memory), count, seed);
-      });
-      check_launch("tune_products");
-    }
-    return memory;
+  /// Fills memory with the numbers of an operand.
+  void fill(void* memory,
+            DType dtype,
+            std::int64_t count,
+            Terms const& terms,
+            bool cancels,
+            std::uint32_t seed) {
+    with_real_type("tune_products", dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      fill_operand_kernel<T><<<grid_for(count, kBlockThreads), kBlockThreads, 0, stream()>>>(
+          static_cast<T*>(memory), count, terms, cancels, seed);
+    });
+    check_launch("tune_products");
   }
 
   /// Calls `issue()` `runs` times in a graph, and returns the milliseconds of the graph's second
   /// launch.
   template <class Issue>
   [[nodiscard]] float time(int runs, Issue const& issue) {
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replayed = nullptr;
-    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed),
+    OwnGraph own;
+    check_cuda(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed),
                "cudaStreamBeginCapture");
     bool issued = true;
     for (int run = 0; run < runs; ++run) {
       issued = issue() && issued;
     }
-    check_cuda(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
-    auto const status = cudaGraphInstantiate(&replayed, graph, 0);
-    check_cuda(cudaGraphDestroy(graph), "cudaGraphDestroy");
-    check_cuda(status, "cudaGraphInstantiate");
+    check_cuda(cudaStreamEndCapture(stream(), &own.graph), "cudaStreamEndCapture");
+    check_cuda(cudaGraphInstantiate(&own.replayed, own.graph, 0), "cudaGraphInstantiate");
     for (int launch = 0; launch < 2; ++launch) {
-      check_cuda(cudaEventRecord(events_[0], stream_), "cudaEventRecord");
-      check_cuda(cudaGraphLaunch(replayed, stream_), "cudaGraphLaunch");
-      check_cuda(cudaEventRecord(events_[1], stream_), "cudaEventRecord");
+      check_cuda(cudaEventRecord(begin_.handle, stream()), "cudaEventRecord");
+      check_cuda(cudaGraphLaunch(own.replayed, stream()), "cudaGraphLaunch");
+      check_cuda(cudaEventRecord(end_.handle, stream()), "cudaEventRecord");
     }
-    check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    check_cuda(cudaGraphExecDestroy(replayed), "cudaGraphExecDestroy");
+    check_cuda(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
     float ms = 0.0F;
-    check_cuda(cudaEventElapsedTime(&ms, events_[0], events_[1]), "cudaEventElapsedTime");
+    check_cuda(cudaEventElapsedTime(&ms, begin_.handle, end_.handle), "cudaEventElapsedTime");
     return issued ? ms : std::numeric_limits<float>::infinity();
   }
 
  private:
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t events_[2] = {};
+  OwnStream stream_;
+  OwnEvent begin_;
+  OwnEvent end_;
   std::vector<void*> memory_;
 };
 
@@ -153,13 +194,15 @@ class Trial {
   Trial(CudaStream::Libraries const& libraries, PlanKey const& key)
       : libraries_(libraries), key_(key), descriptors_(key) {
     auto const last = key.batch - 1;
+    a_count_ = last * key.stride_a + key.m * key.k;
+    b_count_ = last * key.stride_b + key.k * key.n;
     result_bytes_ = static_cast<std::size_t>(key.batch * key.m * key.n) * bytes_of(key.result);
     bias_bytes_ = static_cast<std::size_t>(key.batch * key.m) * bytes_of(key.result);
     aux_bytes_ = uses_aux(key.epilogue) ? result_bytes_ : 0;
-    a_ = bench_.operand(key.operands, last * key.stride_a + key.m * key.k, 1);
-    b_ = bench_.operand(key.operands, last * key.stride_b + key.k * key.n, 2);
-    added_ = key.adds ? bench_.operand(key.result, key.batch * key.m * key.n, 3) : nullptr;
-    bias_ = bench_.operand(key.result, key.batch * key.m, 4);
+    a_ = bench_.allocate(static_cast<std::size_t>(a_count_) * bytes_of(key.operands));
+    b_ = bench_.allocate(static_cast<std::size_t>(b_count_) * bytes_of(key.operands));
+    added_ = key.adds ? bench_.allocate(result_bytes_) : nullptr;
+    bias_ = bench_.allocate(bias_bytes_);
     first_bias_ = bench_.allocate(bias_bytes_);
     aux_ = bench_.allocate(aux_bytes_);
     first_aux_ = bench_.allocate(aux_bytes_);
@@ -179,6 +222,23 @@ class Trial {
     return a_ != nullptr && b_ != nullptr && (added_ != nullptr || !key_.adds) &&
            bias_ != nullptr && first_bias_ != nullptr && aux_ != nullptr && first_aux_ != nullptr &&
            result_ != nullptr && first_ != nullptr && workspace_ != nullptr && differs_ != nullptr;
+  }
+
+  /// Writes operands of sums that cancel, without bias and addend, or of other sums.
+  void prepare(bool cancels) {
+    auto const matrix = [](std::int64_t stride, std::int64_t elements) {
+      return stride != 0 ? stride : elements;
+    };
+    bool const a_is_transposed = key_.transpose_a != CUBLAS_OP_N;
+    bool const b_is_transposed = key_.transpose_b != CUBLAS_OP_N;
+    Terms const of_a{
+        key_.k, a_is_transposed ? 1 : key_.m, matrix(key_.stride_a, key_.m * key_.k), false};
+    Terms const of_b{
+        key_.k, b_is_transposed ? key_.n : 1, matrix(key_.stride_b, key_.k * key_.n), true};
+    bench_.fill(a_, key_.operands, a_count_, of_a, cancels, 1);
+    bench_.fill(b_, key_.operands, b_count_, of_b, cancels, 2);
+    fill_beside(added_, key_.adds ? key_.batch * key_.m * key_.n : 0, cancels, 3);
+    fill_beside(bias_, key_.batch * key_.m, cancels, 4);
   }
 
   /// Computes the result that later ones are compared with. Returns whether it could.
@@ -213,11 +273,25 @@ class Trial {
   [[nodiscard]] float time(Algorithm const& algorithm) {
     auto const operations = 2.0 * static_cast<double>(key_.batch * key_.m) *
                             static_cast<double>(key_.n) * static_cast<double>(key_.k);
-    auto const runs = static_cast<int>(std::clamp(4e10 / operations, 4.0, 32.0));
+    auto const runs = static_cast<int>(std::clamp(1e10 / operations, 1.0, 32.0));
     return bench_.time(runs, [&] { return issue(algorithm); });
   }
 
  private:
+  /// Fills an array that is added to the sums, with zeros if they cancel.
+  void fill_beside(void* memory, std::int64_t count, bool cancels, std::uint32_t seed) {
+    if (count == 0) {
+      return;
+    }
+    if (cancels) {
+      check_cuda(
+          cudaMemsetAsync(
+              memory, 0, static_cast<std::size_t>(count) * bytes_of(key_.result), bench_.stream()),
+          "cudaMemsetAsync");
+    } else {
+      bench_.fill(memory, key_.result, count, {1, 1, count, false}, false, seed);
+    }
+  }
   [[nodiscard]] bool issue(Algorithm const& algorithm) {
     float const one = 1.0F;
     float const beta = key_.adds ? 1.0F : 0.0F;
@@ -264,6 +338,8 @@ class Trial {
   PlanKey const& key_;
   Descriptors descriptors_;
   Bench bench_;
+  std::int64_t a_count_;
+  std::int64_t b_count_;
   std::size_t result_bytes_;
   std::size_t bias_bytes_;
   std::size_t aux_bytes_;
@@ -280,38 +356,56 @@ class Trial {
   int* differs_;
 };
 
+/// As fastest_with_same_bits(), which takes the recommended algorithm if this throws.
+Algorithm measure(CudaStream::Libraries const& libraries,
+                  PlanKey const& key,
+                  std::vector<Algorithm> const& algorithms) {
+  auto const& recommended = algorithms.front();
+  BesideCapture const beside;
+  Trial trial(libraries, key);
+  if (!trial.has_memory()) {
+    return recommended;
+  }
+  std::vector<bool> same(algorithms.size(), true);
+  for (bool const cancels : {true, false}) {
+    trial.prepare(cancels);
+    if (!trial.remember(recommended)) {
+      return recommended;
+    }
+    for (std::size_t i = 0; i < algorithms.size(); ++i) {
+      same[i] = same[i] && trial.gives_same_bits(algorithms[i]);
+    }
+  }
+  if (!same.front()) {
+    return recommended;  // does not repeat its bits, so that nothing can be compared with it
+  }
+  std::vector<float> least(algorithms.size(), std::numeric_limits<float>::infinity());
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < algorithms.size(); ++i) {
+      if (same[i]) {
+        least[i] = std::min(least[i], trial.time(algorithms[i]));
+      }
+    }
+  }
+  auto const best =
+      static_cast<std::size_t>(std::min_element(least.begin(), least.end()) - least.begin());
+  return least[best] < (1.0F - kLeastGain) * least.front() ? algorithms[best] : recommended;
+}
+
 }  // namespace
 
 Algorithm fastest_with_same_bits(CudaStream::Libraries const& libraries,
                                  PlanKey const& key,
                                  std::vector<Algorithm> const& algorithms) {
-  auto const& recommended = algorithms.front();
   if (algorithms.size() == 1 || !has_known_operands(key.epilogue)) {
-    return recommended;
+    return algorithms.front();
   }
-  BesideCapture const beside;
-  Trial trial(libraries, key);
-  if (!trial.has_memory() || !trial.remember(recommended)) {
-    return recommended;
+  try {
+    return measure(libraries, key, algorithms);
+  } catch (RuntimeError const&) {
+    static_cast<void>(cudaGetLastError());
+    return algorithms.front();
   }
-  std::vector<std::pair<float, Algorithm>> timed;
-  for (auto const& each : algorithms) {
-    if (trial.gives_same_bits(each)) {
-      timed.emplace_back(std::numeric_limits<float>::infinity(), each);
-    }
-  }
-  if (timed.size() < 2) {
-    return recommended;
-  }
-  for (int round = 0; round < kRounds; ++round) {
-    for (auto& [least, algorithm] : timed) {
-      least = std::min(least, trial.time(algorithm));
-    }
-  }
-  auto const best = std::min_element(
-      timed.begin(), timed.end(), [](auto const& a, auto const& b) { return a.first < b.first; });
-  // The first one gives its own bits, and is the first that was timed.
-  return best->first < (1.0F - kLeastGain) * timed.front().first ? best->second : recommended;
 }
 
 }  // namespace msstream::ops::kernels

@@ -24,7 +24,7 @@ struct Fp8Matrix {
 /// twice on CUDA, if cuBLASLt does not offer the activation. Not both formats may be e5m2.
 ///
 /// On CUDA the tensor cores multiply 8-bit floats, by cuBLASLt. They add some of the products up in
-/// fewer bits than a float32 has, with an error within 2^-10 of the sum of the magnitudes. On a GPU
+/// fewer bits than a float32 has, with an error within 2^-8 of the sum of the magnitudes. On a GPU
 /// without such products a kernel multiplies float16, which has all numbers of both formats. The
 /// order of the sums depends only on the sizes and the device. Capture-safe.
 struct Fp8ProductArgs {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <source_location>
+#include <stdexcept>
 #include <utility>
 
 namespace msstream::comm::detail {
@@ -49,6 +50,15 @@ void require_device(Call const& call, AnyTensor const& tensor) {
            "a tensor of shape {} on another device than that of communicator '{}'",
            tensor.shape(),
            call.communicator.name());
+  }
+}
+
+/// Throws std::invalid_argument if a tensor that is written shares memory with one that is read.
+void require_apart(Call const& call, AnyTensor const& to, AnyTensor const& from) {
+  try {
+    require_no_overlap("tensors", to, from);
+  } catch (std::invalid_argument const& overlap) {
+    refuse(call, "{}", overlap.what());
   }
 }
 
@@ -105,7 +115,7 @@ order::Position issue_apart(AnyCommunicator const& communicator,
                             std::source_location issued_at) {
   require_device({communicator, what.kind, issued_at}, input);
   require_device({communicator, what.kind, issued_at}, output);
-  require_no_overlap(name_of(what.kind).data(), output, input);
+  require_apart({communicator, what.kind, issued_at}, output, input);
   AnyUses read(AccessMode::read);
   read.add(input);
   AnyUses written(AccessMode::write);
@@ -254,8 +264,8 @@ order::Position all_to_all(AnyCommunicator const& communicator,
   require_counts(call, "received", received);
   require_device(call, input);
   require_device(call, output);
-  require_no_overlap(name_of(kind).data(), output, input);
-  require_no_overlap(name_of(kind).data(), received, counts);
+  require_apart(call, output, input);
+  require_apart(call, received, counts);
   AnyUses read(AccessMode::read);
   read.add(input);
   read.add(counts);

@@ -381,7 +381,10 @@ TYPED_TEST(Failure, wrong_arguments_are_refused_on_the_rank_itself) {
     refused([&] { all_reduce(own, ids, comm::Reduction::mean); }, "all_reduce", "mean", "int32");
     refused([&] { all_reduce(own, elsewhere); }, "all_reduce", "another device", "'world'");
     refused([&] { all_gather(own, four, three); }, "all_gather", "[4]", "[3]", "8 elements");
-    refused([&] { all_gather(own, four.rows(1, 3), four); }, "all_gather", "overlap");
+    refused([&] { all_gather(own, four.rows(1, 3), four); },
+            "all_gather",
+            "overlap",
+            line(__LINE__ - 2));
     refused([&] { reduce_scatter(own, three, three); }, "reduce_scatter", "[3]", "2 ranks");
     refused([&] { all_to_all(own, three, self.tensor(std::vector<float>(3))); }, "all_to_all");
     refused([&] { all_to_all(own, four, counts, three, counts); }, "all_to_all", "capacity");

@@ -3,6 +3,8 @@
 #include "train_dlrm/click_rows.hpp"
 #include "training/step_program.hpp"
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -118,12 +120,63 @@ TEST_P(TrainDlrmStream, errors_of_files_end_the_program_by_their_place) {
   write_tsv(path("few"), click_rows(10, 1, 1));
   expect_refused(on_clicks(path("few")) + Words{"--stream"}, 2, "8 rows to train on fill no batch");
   expect_refused(on_clicks("/dev/null") + Words{"--stream"}, 2, "/dev/null is no regular file");
-  expect_refused(on_clicks(path("few") + "," + path("none")), 1, "none");
+}
+
+TEST_P(TrainDlrmStream, all_files_are_opened_before_rows_are_read) {
+  { std::ofstream(path("bad")) << "no row of clicks\n"; }
+  for (auto const& way : {Words{}, Words{"--stream"}}) {
+    auto const expect_files_refused = [&](std::string const& others, int status, auto const& why) {
+      expect_refused(on_clicks(path("bad") + "," + others) + way, status, why);
+    };
+    expect_refused(on_clicks(path("bad")) + way, 1, path("bad") + ":1: cannot tell the format");
+    expect_files_refused(path("none"), 1, path("none") + ": cannot open: ");
+    expect_files_refused(path("."), 1, path(".") + ": expected a file, found a folder");
+    for (auto const& names : {std::string(), "," + path("none")}) {
+      expect_files_refused(names,
+                           2,
+                           "--data " + path("bad") + "," + names +
+                               ": expected a file, or several with a comma between two, found an "
+                               "empty name");
+    }
+  }
+}
+
+TEST_P(TrainDlrmStream, rows_that_are_added_meanwhile_are_noticed_in_the_last_epoch) {
+  write_tsv(path("all"), click_rows(192, 1, 1));
+  write_tsv(path("rows"), click_rows(128, 1, 1));
+  write_tsv(path("one more"), click_rows(129, 1, 1));
+  auto const all = read_all(path("all"));
+  // Blank lines are no rows, so that the files have as many bytes.
+  auto const write_filled = [&](std::string text) {
+    ASSERT_TRUE(all.starts_with(text));
+    text.resize(all.size(), '\n');
+    std::ofstream(path("a.tsv"), std::ios::binary) << text;
+  };
+  auto const data = on_clicks(path("a.tsv")) + Words{"--runtime",
+                                                     runtime(),
+                                                     "--epochs",
+                                                     "1",
+                                                     "--holdout",
+                                                     "0",
+                                                     "--stream",
+                                                     "--shuffle-rows",
+                                                     "64"};
+  write_filled(read_all(path("rows")));
+  ASSERT_EQ(run(data + Words{"--steps", "2", "--save", path("model")}).status, 0);
+  auto const rest = data + Words{"--resume", path("model"), "--save", path("end")};
+  write_filled(read_all(path("one more")));
+  expect_refused(rest, 1, path("a.tsv") + ": the data has 129 rows, and had 128");
+  write_filled(all);
+  expect_refused(rest, 1, path("a.tsv") + ": the data has more rows than when they were counted");
+  EXPECT_FALSE(std::filesystem::exists(path("end"))) << "a model of other rows is saved";
+  EXPECT_EQ(report_of(rest + Words{"--steps", "7"})["losses"].size(), 5U);
 }
 
 TEST_P(TrainDlrmStream, options_that_need_files_are_refused_without) {
   expect_refused({"--stream"}, 2, "--stream describes a file: give --data");
-  expect_refused(on_rows("a.tsv") + Words{"--shuffle-rows", "64"}, 2, "goes with --stream");
+  for (std::string const rows : {"64", "262144"}) {
+    expect_refused(on_rows("a.tsv") + Words{"--shuffle-rows", rows}, 2, "goes with --stream");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, TrainDlrmStream, kRuntimes, name_of_runtime);

@@ -3,6 +3,7 @@
 #include "base/temporary_folder.hpp"
 #include "cli/options.hpp"
 #include "training/epoch_plan.hpp"
+#include "training/rank_options.hpp"
 #include "training/streaming_options.hpp"
 #include "training/training_data.hpp"
 
@@ -407,12 +408,26 @@ TEST_F(StreamedData, progress_is_that_of_the_bytes_of_text) {
 
 TEST_F(StreamedData, files_larger_than_the_memory_are_refused_before_they_are_loaded) {
   auto const path = folder_.write("a", std::string(3'000'000, 'x'));
-  EXPECT_NO_THROW(require_fit({path, path}, 6'000'000));
+  EXPECT_NO_THROW(require_fit({path, path}, 1, 6'000'000));
   EXPECT_THAT(message_of<cli::UsageError>([&] {
-                require_fit({path, path}, 5'999'999);
+                require_fit({path, path}, 1, 5'999'999);
               }),
               AllOf(HasSubstr("the files have 6 MB, the memory of this machine 5 MB"),
                     HasSubstr("--stream")));
+  EXPECT_NO_THROW(require_fit({path}, 9, 27'000'000));
+  EXPECT_THAT(message_of<cli::UsageError>([&] { require_fit({path}, 9, 26'999'999); }),
+              HasSubstr("the files have 3 MB, of which the parts of a batch need 9 copies, the "
+                        "memory of this machine 26 MB"));
+}
+
+TEST(CopiesOfRows, are_one_for_whole_batches_and_otherwise_one_more_than_the_parts_of_a_process) {
+  EXPECT_EQ((RankOptions{.ranks = 1}.copies_of_rows()), 1);
+  EXPECT_EQ((RankOptions{.ranks = 4}.copies_of_rows()), 5);
+  EXPECT_EQ((RankOptions{.ranks = 2, .parallel = Parallel::half_batches}.copies_of_rows()), 5);
+  for (int const ranks : {1, 4}) {
+    RankOptions const any{.ranks = ranks, .reproducible = Reproducible::any_rank_count};
+    EXPECT_EQ(any.copies_of_rows(), 9);
+  }
 }
 
 }  // namespace

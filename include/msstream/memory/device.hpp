@@ -71,8 +71,9 @@ struct DeviceOptions {
       env::integer("MSSTREAM_WORKSPACE_BYTES", std::int64_t{4} << 20, 0, std::int64_t{1} << 32));
   /// Whether to measure the algorithms that cuBLASLt offers for a matrix product, when the first
   /// product of its shape is issued, and to take the fastest of those that give the same bits as
-  /// the one that cuBLASLt recommends. The measurement takes about 20 ms for each shape, and device
-  /// memory for its operands as long as it lasts. The host runtime has nothing to measure.
+  /// the one that cuBLASLt recommends. The measurement of a shape takes about a hundred times as
+  /// long as its product, and at least some milliseconds, and device memory for its operands as
+  /// long as it lasts. The host runtime has nothing to measure.
   bool tune_products = env::flag("MSSTREAM_TUNE_PRODUCTS", false);
   /// The dependency tracker of another device of the same runtime type, to order work across the
   /// two devices. Null: the device makes its own.

@@ -158,7 +158,7 @@ namespace detail {
 /// term of. A layer with fewer than 16 inputs or outputs is computed by dense() itself.
 ///
 /// On CUDA the products need a GPU of compute capability 8.9. Tensor cores add them up with fewer
-/// bits than float32 has, with an error within 2^-10 of the sum of the magnitudes. On other GPUs
+/// bits than float32 has, with an error within 2^-8 of the sum of the magnitudes. On other GPUs
 /// the same numbers are multiplied as float16, which is slower than dense(). gelu_tanh is one more
 /// launch, from sums that are rounded to T. Deterministic; asynchronous; capture-safe. Throws
 /// std::invalid_argument if the shapes do not fit.

@@ -81,7 +81,8 @@ struct OptimizerOptions {
   /// docs/precision.md. Moments are float32 and are not rounded, nor are tables of float32.
   ///
   /// The random bits depend on rounding_seed, the number of the step, the name of the table, the
-  /// row and the column alone, so that results have the same bits for any stream groups, captured
+  /// row and the column alone, and on the first column of a part of a table that is divided by
+  /// columns, so that results have the same bits for any stream groups, captured
   /// or not, in a resumed run, and on CUDA and on the host if the gradients have.
   Rounding table_rounding = Rounding::nearest;
   std::uint64_t rounding_seed = 0;  ///< of stochastic rounding; not part of the saved state

@@ -76,6 +76,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   });
 }
 
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return call("cudaStreamDestroy",
               [&](FakeDevice& device) { return device.destroy_stream(stream); });
@@ -101,6 +105,10 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return call("cudaEventCreateWithFlags", [&](FakeDevice& device) {
     return device.create_event(event, (flags & cudaEventDisableTiming) == 0);
   });
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -129,6 +137,14 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return call("cudaMalloc", [&](FakeDevice& device) {
     return device.allocate(memory, bytes, MemoryKind::device);
   });
+}
+
+cudaError_t cudaMallocAsync(void**, std::size_t, cudaStream_t) {
+  return call("cudaMallocAsync", [](FakeDevice&) { return cudaErrorNotSupported; });
+}
+
+cudaError_t cudaFreeAsync(void*, cudaStream_t) {
+  return call("cudaFreeAsync", [](FakeDevice&) { return cudaErrorNotSupported; });
 }
 
 cudaError_t cudaFree(void* memory) {

@@ -39,9 +39,9 @@ struct AnyDenseOutput {
 /// T is float32, in the device's MatmulPrecision, or float16 or bfloat16, with sums in float32 that
 /// are rounded once. CUDA uses cuBLASLt with the bias and the activation in its epilogue; the host
 /// uses Eigen. On CUDA, gelu_tanh is one more launch in float32, whose digits the epilogue does not
-/// keep, and for numbers of outputs that are no multiple of 8: sums of half precision are then
-/// rounded twice. Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if the
-/// shapes do not fit.
+/// keep, and for numbers of outputs that are no multiple of 8; and sums of half precision are
+/// rounded twice, before and after the bias is added, if inputs or outputs are no multiple of 8.
+/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument if shapes do not fit.
 template <RealElement T, Runtime R>
 [[nodiscard]] Tensor<T, R> dense(Tensor<T, R> const& input,
                                  Tensor<T, R> const& weight,

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numbers>
+#include <string_view>
 #include <type_traits>
 
 namespace msstream::testing {
@@ -87,7 +88,11 @@ class GeluDenseOpTest : public HalfTest<R> {
         dw.add(of_weight, dz * x.at(row * inputs + k));
       }
     }
-    expect_sums(to_host(both.saved), sums, 0);
+    // On CUDA, a product whose rows are not aligned to 16 bytes is rounded before the bias is
+    // added.
+    bool const rounds_products =
+        R::name == std::string_view("cuda") && (inputs % 8 != 0 || outputs % 8 != 0);
+    expect_sums(to_host(both.saved), sums, rounds_products ? 1 : 0);
     // The gradient of a shared input is the sum of the layers' gradients, each rounded to T.
     expect_sums(to_host(*gradients.input), dx, shared ? 2 : 1);
     // Gradients of weights are float32, from a gradient that was rounded to T.

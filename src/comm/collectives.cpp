@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <source_location>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace msstream::comm::detail {
@@ -55,10 +56,12 @@ void require_device(Call const& call, AnyTensor const& tensor) {
 
 /// Throws std::invalid_argument if a tensor that is written shares memory with one that is read.
 void require_apart(Call const& call, AnyTensor const& to, AnyTensor const& from) {
+  constexpr std::string_view kName = "collective";
   try {
-    require_no_overlap("tensors", to, from);
+    require_no_overlap(kName.data(), to, from);
   } catch (std::invalid_argument const& overlap) {
-    refuse(call, "{}", overlap.what());
+    // The message begins with the name, which refuse() writes.
+    refuse(call, "{}", std::string_view(overlap.what()).substr(kName.size() + 2));
   }
 }
 

@@ -57,8 +57,8 @@ template <RealElement T, Runtime R>
 /// the gradient of the activation.
 template <Runtime R = DefaultRuntime, RealElement T = float>
 struct DenseOutput {
-  Tensor<T, R> output;
-  Tensor<T, R> saved;  ///< input · weight + bias for gelu_tanh, otherwise `output` itself
+  Tensor<T, R> output;  ///< of dense()
+  Tensor<T, R> saved;   ///< input · weight + bias for gelu_tanh, otherwise `output` itself
 };
 
 /// Returns dense(), with the same bits, and what dense_gradient() needs of it.

@@ -34,6 +34,16 @@ class OfferedProductsTest : public ::testing::TestWithParam<MatmulPrecision> {
     EXPECT_EQ(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), cudaSuccess);
     return 10 * major + minor;
   }
+  static MatrixProduct square(DType operands, DType result) {
+    return {.a = nullptr,
+            .b = nullptr,
+            .d = nullptr,
+            .m = kSize,
+            .n = kSize,
+            .k = kSize,
+            .operands = operands,
+            .result = result};
+  }
   /// Enqueues a product of zeros with the precision of the test, and returns whether it is offered.
   static bool offers(MatrixProduct product) {
     Machine<CudaStream> machine;
@@ -48,7 +58,6 @@ class OfferedProductsTest : public ::testing::TestWithParam<MatmulPrecision> {
     product.a = a.get();
     product.b = b.get();
     product.d = d.get();
-    product.m = product.n = product.k = kSize;
     product.bias = product.bias != nullptr ? bias.get() : nullptr;
     product.aux = product.aux != nullptr ? aux.get() : nullptr;
     if (product.fp8) {
@@ -72,7 +81,8 @@ TEST_P(OfferedProductsTest, of_8_bit_floats_from_capability_8_9_on) {
   if (capability() < 89) {
     GTEST_SKIP() << "the GPU has no products of 8-bit floats";
   }
-  MatrixProduct product{.transpose_a = CUBLAS_OP_T, .result = DType::bfloat16};
+  auto product = square(DType::float32, DType::bfloat16);
+  product.transpose_a = CUBLAS_OP_T;
   for (auto const format : {Fp8Format::e4m3, Fp8Format::e5m2}) {
     product.fp8 =
         Fp8Operands{.a = Fp8Format::e4m3, .b = format, .scale_a = nullptr, .scale_b = nullptr};
@@ -83,12 +93,11 @@ TEST_P(OfferedProductsTest, of_8_bit_floats_from_capability_8_9_on) {
 TEST_P(OfferedProductsTest, of_halves_with_gelu) {
   static std::byte any{};
   for (auto const dtype : {DType::float16, DType::bfloat16}) {
-    EXPECT_TRUE(offers({.epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
-                        .bias = &any,
-                        .aux = &any,
-                        .operands = dtype,
-                        .result = dtype}))
-        << name_of(dtype);
+    auto product = square(dtype, dtype);
+    product.epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    product.bias = &any;
+    product.aux = &any;
+    EXPECT_TRUE(offers(product)) << name_of(dtype);
   }
 }
 

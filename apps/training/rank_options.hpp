@@ -32,7 +32,7 @@ struct RankOptions {
   int ranks = 0;
   Parallel parallel = Parallel::data;
   Reproducible reproducible = Reproducible::same_rank_count;
-  std::string plan;  ///< the file of --plan
+  std::string plan = {};  ///< the file of --plan
   Lookahead lookahead = Lookahead::none;
   /// This process among those that a launcher has started; set by check_ranks().
   comm::World process = {};

@@ -15,7 +15,7 @@
 
 namespace msstream::training {
 
-/// What a training must know of all rows before it begins.
+/// The numbers of all rows of the training data that a training needs before it begins.
 struct ClickCounts {
   std::int64_t rows = 0;
   std::vector<std::int64_t> most_keys;  ///< the most keys of each categorical field in a row

@@ -40,7 +40,7 @@ struct TrainingData {
 struct TrainingDataOptions {
   std::int64_t holdout = 5;  ///< every `holdout`-th row is for testing; 0: none
   std::int64_t buckets = 0;  ///< rows of each table; 0: from the number of keys of its field
-  /// What the error for rows that do not fit into memory recommends.
+  /// The advice in the error for rows that do not fit into memory.
   std::string advice = "ulimit -v may bound it";
 };
 

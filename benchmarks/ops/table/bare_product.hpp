@@ -27,7 +27,8 @@ struct BareProduct {
   bool transpose_left = false;
   bool transpose_right = false;
   bool is_float32 = false;  ///< the product
-  /// Of so many algorithms, which cuBLASLt ranks first, the fastest in a measurement is taken.
+  /// The number of algorithms, the first that cuBLASLt ranks, of which the fastest is taken by
+  /// measurement.
   int algorithms = 1;
 };
 

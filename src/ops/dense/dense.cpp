@@ -3,6 +3,7 @@
 
 #include "mixed/summed_gradients.hpp"
 #include "ops/common/workspace.hpp"
+#include "ops/dense/bias_gradient.hpp"
 #include "ops/elementwise/any_elementwise.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -126,40 +127,6 @@ void dense_weight_gradient(DenseSizes const& sizes,
   return activation == Activation::gelu_tanh ? "gelu_tanh_gradient" : "relu_gradient";
 }
 
-/// Computes the gradient of a bias of one layer, and returns the gradient before the activation.
-[[nodiscard]] AnyTensor sum_gradient(DenseSizes const& sizes,
-                                     AnyTensor const& saved,
-                                     Activation activation,
-                                     AnyTensor const& output_gradient,
-                                     Floats const& bias_gradient,
-                                     std::source_location issued_at) {
-  bool const activates = activation != Activation::none;
-  auto const gradient =
-      activates ? AnyTensor(saved.device(), saved.dtype(), saved.shape()) : output_gradient;
-  kernels::ActivationSumsArgs const args{.activation = activation,
-                                         .saved = activates ? saved.data() : nullptr,
-                                         .output_gradient = output_gradient.data(),
-                                         .input_gradient = activates ? gradient.data() : nullptr,
-                                         .sums = bias_gradient.data(),
-                                         .rows = sizes.batch,
-                                         .columns = sizes.outputs,
-                                         .dtype = saved.dtype()};
-  auto read = reads(output_gradient);
-  auto written = writes(bias_gradient);
-  if (activates) {
-    read.add(saved);
-    written.add(gradient);
-  }
-  issue(
-      activates ? gradient_name(activation) : "bias_gradient",
-      read,
-      written,
-      [args](auto stream) { kernels::activation_gradient_sums(stream, args); },
-      {},
-      issued_at);
-  return gradient;
-}
-
 /// Returns the gradient before the activation.
 [[nodiscard]] AnyTensor activation_gradient(AnyTensor const& saved,
                                             Activation activation,
@@ -176,6 +143,38 @@ void dense_weight_gradient(DenseSizes const& sizes,
 }
 
 }  // namespace
+
+AnyTensor sum_gradient(AnyTensor const& saved,
+                       Activation activation,
+                       AnyTensor const& output_gradient,
+                       Floats const& bias_gradient,
+                       std::source_location issued_at) {
+  bool const activates = activation != Activation::none;
+  auto const gradient =
+      activates ? AnyTensor(saved.device(), saved.dtype(), saved.shape()) : output_gradient;
+  kernels::ActivationSumsArgs const args{.activation = activation,
+                                         .saved = activates ? saved.data() : nullptr,
+                                         .output_gradient = output_gradient.data(),
+                                         .input_gradient = activates ? gradient.data() : nullptr,
+                                         .sums = bias_gradient.data(),
+                                         .rows = saved.shape()[0],
+                                         .columns = saved.shape()[1],
+                                         .dtype = saved.dtype()};
+  auto read = reads(output_gradient);
+  auto written = writes(bias_gradient);
+  if (activates) {
+    read.add(saved);
+    written.add(gradient);
+  }
+  issue(
+      activates ? gradient_name(activation) : "bias_gradient",
+      read,
+      written,
+      [args](auto stream) { kernels::activation_gradient_sums(stream, args); },
+      {},
+      issued_at);
+  return gradient;
+}
 
 AnyDenseOutput dense_for_gradient(AnyTensor const& input,
                                   AnyTensor const& weight,
@@ -256,9 +255,8 @@ AnyDenseGradients dense_gradient(AnyTensor const& input,
   bool const sums_first = (dtype != DType::float32 || activation == Activation::gelu_tanh) &&
                           !sizes->stacked && sizes->outputs > 1;
   auto const gradient =
-      sums_first
-          ? sum_gradient(*sizes, saved, activation, output_gradient, gradients.bias, issued_at)
-          : activation_gradient(saved, activation, output_gradient, issued_at);
+      sums_first ? sum_gradient(saved, activation, output_gradient, gradients.bias, issued_at)
+                 : activation_gradient(saved, activation, output_gradient, issued_at);
   if (with_input_gradient) {
     gradients.input = dense_input_gradient(*sizes, weight, gradient, issued_at);
   }

@@ -2,8 +2,8 @@
 #include "ops/dense/fp8_dense.hpp"
 
 #include "mixed/quantise.hpp"
-#include "mixed/summed_gradients.hpp"
 #include "ops/common/workspace.hpp"
+#include "ops/dense/bias_gradient.hpp"
 #include "ops/elementwise/any_elementwise.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -118,39 +118,6 @@ struct WantedCopies {
   return result;
 }
 
-/// Computes the gradient of the bias, and returns the gradient before the activation.
-[[nodiscard]] AnyTensor fp8_bias_gradient(AnyTensor const& saved,
-                                          Activation activation,
-                                          AnyTensor const& output_gradient,
-                                          Floats const& bias_gradient,
-                                          std::source_location issued_at) {
-  bool const activates = activation != Activation::none;
-  auto const gradient =
-      activates ? AnyTensor(saved.device(), saved.dtype(), saved.shape()) : output_gradient;
-  kernels::ActivationSumsArgs const args{.activation = activation,
-                                         .saved = activates ? saved.data() : nullptr,
-                                         .output_gradient = output_gradient.data(),
-                                         .input_gradient = activates ? gradient.data() : nullptr,
-                                         .sums = bias_gradient.data(),
-                                         .rows = saved.shape()[0],
-                                         .columns = saved.shape()[1],
-                                         .dtype = saved.dtype()};
-  auto read = reads(output_gradient);
-  auto written = writes(bias_gradient);
-  if (activates) {
-    read.add(saved);
-    written.add(gradient);
-  }
-  issue(
-      activates ? "activation_gradient" : "bias_gradient",
-      read,
-      written,
-      [args](auto stream) { kernels::activation_gradient_sums(stream, args); },
-      {},
-      issued_at);
-  return gradient;
-}
-
 }  // namespace
 
 bool has_fp8_products(Shape const& weight) {
@@ -226,7 +193,7 @@ AnyDenseGradients dense_fp8_gradient(Fp8DenseOperands const& operands,
           name_of(output_gradient.dtype()));
   Floats const bias_gradient(device, Shape{operands.weight.columns});
   auto const gradient =
-      fp8_bias_gradient(operands.saved, activation, output_gradient, bias_gradient, issued_at);
+      sum_gradient(operands.saved, activation, output_gradient, bias_gradient, issued_at);
   auto const quantised = quantise_matrix(
       gradient, Fp8Format::e5m2, {.plain = with_input_gradient, .transposed = true}, issued_at);
   std::optional<AnyTensor> input_gradient;

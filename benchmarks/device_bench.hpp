@@ -31,6 +31,8 @@ class DeviceBench {
   }
 
   [[nodiscard]] ms::Device<R> const& device() const noexcept { return device_; }
+  /// Returns the rate of a copy of kCopyBytes in GB/s, reads and writes counted.
+  [[nodiscard]] double copy_gbps() const noexcept { return copy_gbps_; }
   [[nodiscard]] std::int64_t rows(std::int64_t full) const {
     return std::max<std::int64_t>(full / divisor_, 1);
   }

@@ -29,6 +29,19 @@ if(MSSTREAM_NOTICES)
 endif()
 install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir} COMPONENT dev)
 
+# The pages, and the quickstart with a project of its own. They lie to one another as in the sources, so that their
+# links lead from one to the other, and msstream-overlap and msstream-doctor name the pages by where they are.
+option(MSSTREAM_INSTALL_PAGES "Install the pages of the documentation and the quickstart" ON)
+if(MSSTREAM_INSTALL_PAGES)
+  install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+          DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev
+          FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.schema.json" PATTERN "site" EXCLUDE)
+  install(FILES ${PROJECT_SOURCE_DIR}/examples/quickstart/quickstart.cpp
+          ${PROJECT_SOURCE_DIR}/packaging/quickstart/CMakeLists.txt
+          DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/quickstart COMPONENT dev)
+endif()
+
 set(msstream_nccl_folder "")
 if(nccl IN_LIST msstream_components)
   cmake_path(GET MSSTREAM_NCCL_LIBRARY PARENT_PATH msstream_nccl_folder)
@@ -57,11 +70,18 @@ install(FILES ${PROJECT_BINARY_DIR}/msstream-config.cmake ${PROJECT_BINARY_DIR}/
 include(MsstreamPkgConfig)
 
 if(TARGET msstream_torch)
-  # The Python module and its shared library are installed into one folder, to be added to
-  # PYTHONPATH: the module looks for the library in its own folder.
-  install(TARGETS msstream_torch LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch COMPONENT tools)
-  install(FILES ${PROJECT_SOURCE_DIR}/interop/pytorch/msstream_torch.py
-          DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch COMPONENT tools)
+  # The module looks for the library in its own folder.
+  set(MSSTREAM_TORCH_PACKAGE "" CACHE STRING
+    "Where to install the PyTorch module as a package of Python; by default as a file, in lib/msstream_torch, which PYTHONPATH then has to name")
+  if(MSSTREAM_TORCH_PACKAGE)
+    install(TARGETS msstream_torch LIBRARY DESTINATION ${MSSTREAM_TORCH_PACKAGE} COMPONENT tools)
+    install(FILES ${PROJECT_SOURCE_DIR}/interop/pytorch/msstream_torch.py DESTINATION ${MSSTREAM_TORCH_PACKAGE}
+            RENAME __init__.py COMPONENT tools)
+  else()
+    install(TARGETS msstream_torch LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch COMPONENT tools)
+    install(FILES ${PROJECT_SOURCE_DIR}/interop/pytorch/msstream_torch.py
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/msstream_torch COMPONENT tools)
+  endif()
 endif()
 if(MSSTREAM_BUILD_TOOLS)
   install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/msstream-memory DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)

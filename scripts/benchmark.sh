@@ -63,6 +63,9 @@ sed -n 's/^  static constexpr [^=]* \(k[A-Za-z]*\)\(.*\);$/msstream: size \1\2/p
 cd "$root/build/$preset/benchmarks"
 started=$SECONDS
 for suite in *_benchmark; do
+  if [ "$suite" = rows_beside_products_benchmark ]; then
+    continue  # It is no suite: it prints tables, and has options of its own.
+  fi
   say "$suite"
   quietly "./$suite" --benchmark_filter="$filter" --benchmark_repetitions="$repetitions" \
     --benchmark_context="device=$device,driver=$driver,commit=$commit" \

@@ -1,18 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks docs/reference.md against the headers: scripts/check_reference.py [repository root].
+"""Checks pages that list parts of the code: scripts/check_reference.py [repository root].
 
-Each section of the page is named after a class, and names the header that defines the class. The
-table of the section must have a row for each public member of the class, and no other rows.
+Each section of docs/reference.md is named after a class, and names the header that defines the class. The table of the
+section must have a row for each public member of the class, and no other rows.
+
+The table of docs/ops.md under "Which header has what" must have all operations of each header, without gradients; those
+that have a form with a tape alone are named elsewhere on the page. docs/state.md must name each variable of a thread, and
+each environment variable that begins with MSSTREAM_, of include/, src/ and kernels/.
 """
 import re
 import sys
 from pathlib import Path
 
+from check_places import code_of, names_of
 from report_findings import report_findings
 
 PAGE = "docs/reference.md"
 SECTION = re.compile(r"^## `(\w+)`\n+`<(msstream/[\w/]+\.hpp)>`(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+OPERATIONS = "docs/ops.md"
+OPS = "include/msstream/ops"
+WITH_TAPE = "include/msstream/step/differentiable"
+BY_HEADER = re.compile(r"^## Which header has what\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+HEADER_ROW = re.compile(r"^\| `(\w+\.hpp)` \| (.*) \|$", re.MULTILINE)
+STATE = "docs/state.md"
+CODE = ("include", "src", "kernels")
+OF_THREAD = re.compile(r"\bthread_local\b[^;={(]*?(\w+)(?:\[\w*\])?\s*(?:;|=|\{)")
+ENVIRONMENT = re.compile(r'"(MSSTREAM_[A-Z0-9_]+)"')
 ROW = re.compile(r"^\| ((?:`[^`]+`(?:, )?)+) \|", re.MULTILINE)
 
 
@@ -82,7 +96,46 @@ def rows_of(section):
             for span in re.findall(r"`([^`]+)`", row)}
 
 
+def operations_of(path):
+    """Returns the operations that a header declares, without gradients."""
+    functions, _ = names_of([code_of(path.read_text())])
+    return {name for name in functions if not name.endswith("_gradient")}
+
+
+def wrong_operations(root):
+    """Yields what docs/ops.md lacks, and what it has in the wrong row."""
+    page = (root / OPERATIONS).read_text()
+    table = BY_HEADER.search(page)
+    rows = dict(HEADER_ROW.findall(table.group(1))) if table else {}
+    headers = sorted((root / OPS).glob("*.hpp"))
+    for path in headers:
+        declared = operations_of(path)
+        shown = set(re.findall(r"`(\w+)`", rows.pop(path.name, "")))
+        yield from (f"{OPERATIONS}: the row of {path.name} lacks `{name}`" for name in sorted(declared - shown))
+        yield from (f"{OPERATIONS}: the row of {path.name} has `{name}`, which it does not declare"
+                    for name in sorted(shown - declared))
+    yield from (f"{OPERATIONS}: there is no header {name}" for name in sorted(rows))
+    words = set(re.findall(r"\w+", page))
+    for path in sorted((root / WITH_TAPE).glob("*.hpp")):
+        yield from (f"{OPERATIONS}: it does not name `{name}` of {WITH_TAPE}/{path.name}"
+                    for name in sorted(operations_of(path) - words))
+
+
+def wrong_state(root):
+    """Yields the variables that docs/state.md does not name."""
+    words = set(re.findall(r"\w+", (root / STATE).read_text()))
+    for folder in CODE:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in (".hpp", ".cpp", ".cu", ".cuh"):
+                continue
+            text = re.sub(r"//[^\n]*", "", path.read_text())
+            names = {*OF_THREAD.findall(text), *ENVIRONMENT.findall(text)}
+            yield from (f"{STATE}: it does not name `{name}` of {path.relative_to(root)}" for name in sorted(names - words))
+
+
 def violations(root):
+    yield from wrong_operations(root)
+    yield from wrong_state(root)
     sections = SECTION.findall((root / PAGE).read_text())
     if not sections:
         yield f"{PAGE}: no section names a class and its header"
@@ -100,4 +153,4 @@ def violations(root):
 
 
 if __name__ == "__main__":
-    sys.exit(report_findings(violations, "reference: the page has every public member of its classes"))
+    sys.exit(report_findings(violations, "reference: the pages have all members, operations and variables"))

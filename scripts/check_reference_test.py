@@ -46,14 +46,53 @@ ROWS = ("| `Thing(options)`, `Thing(device)` | x |\n| `value_type` | |\n| `size(
         "| `visit(visit)` | |\n| `operator[](index)` | x |\n")
 
 
+OPS = """namespace msstream::ops {
+Floats add(Floats const& a, std::source_location issued_at = std::source_location::current());
+Floats add_gradient(Floats const& a, std::source_location issued_at = std::source_location::current());
+int count_of(Floats const& a);
+}
+"""
+TABLE = "# Ops\n\n## Which header has what\n\n| header | operations |\n| --- | --- |\n| `sums.hpp` | `add` |\n\n## More\n"
+
+
 class CheckReference(unittest.TestCase):
-    def found(self, page):
+    def found(self, page, files=None):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for name, text in (("docs/reference.md", page), ("include/msstream/room/thing.hpp", HEADER)):
+            for name, text in {"docs/reference.md": page, "include/msstream/room/thing.hpp": HEADER,
+                               "docs/ops.md": TABLE, "include/msstream/ops/sums.hpp": OPS, "docs/state.md": "# State\n",
+                               **(files or {})}.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
             return list(violations(root))
+
+    def test_operations_are_in_the_row_of_their_header(self):
+        page = PAGE + ROWS
+        self.assertEqual(self.found(page), [])
+        self.assertEqual(self.found(page, {"docs/ops.md": TABLE.replace("`add`", "`sub`")}),
+                         ["docs/ops.md: the row of sums.hpp lacks `add`",
+                          "docs/ops.md: the row of sums.hpp has `sub`, which it does not declare"])
+        self.assertEqual(self.found(page, {"docs/ops.md": TABLE.replace("| `sums.hpp`", "| `none.hpp` | `x` |\n| `sums.hpp`")}),
+                         ["docs/ops.md: there is no header none.hpp"])
+        self.assertEqual(self.found(page, {"docs/ops.md": "# Ops\n"}), ["docs/ops.md: the row of sums.hpp lacks `add`"])
+
+    def test_operations_with_a_tape_alone_are_named_on_the_page(self):
+        files = {"include/msstream/step/differentiable/loss.hpp": OPS.replace("add", "mse_loss")}
+        wrong = "docs/ops.md: it does not name `mse_loss` of include/msstream/step/differentiable/loss.hpp"
+        self.assertEqual(self.found(PAGE + ROWS, files), [wrong])
+        self.assertEqual(self.found(PAGE + ROWS, {**files, "docs/ops.md": TABLE + "`mse_loss(tape)`\n"}), [])
+
+    def test_variables_of_threads_and_of_the_environment_are_named(self):
+        files = {"src/room/thing.cpp": "// thread_local int comment;\nthread_local int depth_ = 0;\n"
+                                       "static inline thread_local constinit Known seen[kSeen] = {};\n"
+                                       "thread_local std::vector<int> all;\nthread_local Entry* innermost_{};\n",
+                 "kernels/room/thing.cu": 'env::flag("MSSTREAM_THING", false);'}
+        where = "docs/state.md: it does not name"
+        self.assertEqual(self.found(PAGE + ROWS, files), [
+            *(f"{where} `{name}` of src/room/thing.cpp" for name in ("all", "depth_", "innermost_", "seen")),
+            f"{where} `MSSTREAM_THING` of kernels/room/thing.cu"])
+        page = "`depth_`, `seen`, `all`, `A::innermost_` and `MSSTREAM_THING`\n"
+        self.assertEqual(self.found(PAGE + ROWS, {**files, "docs/state.md": page}), [])
 
     def test_members_are_those_that_are_public(self):
         self.assertEqual(public_members("Thing", HEADER),

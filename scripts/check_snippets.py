@@ -3,9 +3,11 @@
 """Checks that the code of the pages is cut from files that are compiled or run: scripts/check_snippets.py [repository root].
 
 A block that begins with "```cpp examples/quickstart/quickstart.cpp" shows consecutive lines of that file, all indented
-by the same amount more or less. A line "…" stands for any number of lines that are left out. Every C++ block of every
-page must name its file. A block of CMake, Python or a shell script may name one, as "```cmake tests/ways/user/CMakeLists.txt",
-and is then checked in the same way.
+by the same amount more or less. A line "…" stands for any number of lines that are left out. Every block of C++, CMake
+and Python of every page must name its file, unless scripts/check_ways.sh runs the block as it stands on the page; one of
+another page may then name that page. A test or a script of the nightly checks must run the file: one of those in RUNNERS
+names it. A shell block may name a file, and is then checked in the same way; without one, its programs must exist and
+have the options that they get, as those in code of a line (scripts/snippet_commands.py).
 
 A block that begins with "```text examples/quickstart/quickstart.cpp" shows what that program prints. Here the file must
 exist; scripts/check_outputs.py runs the program. A block that names a tool, such as "```text msstream-doctor", has a
@@ -25,12 +27,22 @@ import sys
 from pathlib import Path
 
 from report_findings import report_findings
+from snippet_commands import Programs, wrong_commands
 
 # The folders with programs that are compiled.
 COMPILED = ("examples/", "tests/")
-# The languages of blocks that name their files, and the folders of the files, which tests compile or run.
-FOLDERS = {"cpp": COMPILED, "cmake": COMPILED, "python": (*COMPILED, "benchmarks/", "interop/", "scripts/", "tools/"),
-           "sh": (*COMPILED, "scripts/")}
+# The languages of blocks that name their files, and the folders of the files.
+FOLDERS = {"cpp": COMPILED, "cmake": (*COMPILED, "packaging/", "docs/install.md"),
+           "python": (*COMPILED, "benchmarks/", "interop/", "scripts/", "tools/"), "sh": (*COMPILED, "scripts/")}
+NAMED = ("cpp", "cmake", "python")  # languages whose blocks must name a file
+# Files that run others: what a block of CMake or Python is cut from is named in one of them, a project by its folder.
+RUNNERS = ("tests/CMakeLists.txt", "cmake/*.cmake", "scripts/*.sh")
+RUN_BY_NAME = (".py", ".txt", ".cmake")
+# The scripts with the function block(), which takes the first block of a language under a heading of a page.
+WAYS = "scripts/check_ways*.sh"
+TAKEN = re.compile(r'\bblock (\S+\.md) "?([^"\n]+?)"? (\w+)(?=\)| >)')
+# The sketch that a user completes by a URL and its hash; `check_ways.sh sources` builds tests/ways/fetch_content so.
+SKETCHES = {("docs/install.md", "Sources in your build", "cmake")}
 OPENING = re.compile(rf"^ *```({'|'.join(FOLDERS)}|text)\b *(.*)$")
 # Other marks of C++, which would hide a block from the check.
 MARK = re.compile(r"^ *```(c\+\+|cc|cxx|cuda|cu|c|h|hpp)(?=\s|$)", re.IGNORECASE)
@@ -67,6 +79,46 @@ def blocks(page, wanted="cpp"):
         while number < len(lines) and not CLOSING.match(lines[number]):
             number += 1
         yield first, opening.group(2).strip(), lines[first:number]
+
+
+def heading_of(page, number):
+    """Returns the heading of the second level above a line."""
+    found = re.findall(r"^## (.*)$", "\n".join(page.split("\n")[:number]), re.MULTILINE)
+    return found[-1] if found else ""
+
+
+def taken_blocks(root, page, name):
+    """Yields the language, the line number and the lines of each block of a page that check_ways.sh runs."""
+    for ways in root.glob(WAYS):
+        for of_page, heading, language in TAKEN.findall(ways.read_text(encoding="utf-8")):
+            found = [block for block in blocks(page, language) if heading_of(page, block[0]) == heading]
+            if of_page == name and found:
+                yield language, found[0][0], found[0][2]
+
+
+def has_source(root, page, name, language, line):
+    """Returns whether a block without a file may have none."""
+    return (name, heading_of(page, line), language) in SKETCHES or any(
+        taken == language and at == line for taken, at, _ in taken_blocks(root, page, name))
+
+
+def source_of(root, language, name):
+    """Returns the lines of which a block consists that names a file, or a page with a block that check_ways.sh runs."""
+    text = (root / name).read_text(encoding="utf-8")
+    if not name.endswith(".md"):
+        return text.split("\n")
+    return [line for taken, _, lines in taken_blocks(root, text, name) if taken == language for line in lines]
+
+
+def is_run(root, file):
+    """Returns whether a test or a script runs a file that no compiler checks."""
+    if not file.endswith(RUN_BY_NAME):
+        return True
+    named = file.removesuffix("/CMakeLists.txt")
+    # A CMakeLists.txt of tests/ names files by their place below it.
+    names = (named, named.removeprefix("tests/"))
+    return any(re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", path.read_text(encoding="utf-8"))
+               for pattern in RUNNERS for path in root.glob(pattern) for one in names)
 
 
 def other_marks(page, name):
@@ -206,6 +258,7 @@ def wrong_decisions(root):
 def violations(root):
     root = Path(root)
     yield from wrong_decisions(root)
+    programs = Programs(root)
     count = 0
     for path in pages_of(root):
         page = path.relative_to(root).as_posix()
@@ -214,20 +267,23 @@ def violations(root):
         yield from foreign_cells(root, text, page)
         yield from silent_pictures(text, page)
         yield from other_marks(text, page)
+        yield from wrong_commands(programs, text, page)
         for line, name, _ in blocks(text, "text"):
             if "/" in name and not (root / name.split()[0]).is_file():
                 yield f"{page}:{line}: the block shows what '{name.split()[0]}' prints, and there is no such file"
         for language, folders in FOLDERS.items():
             for line, name, shown in blocks(text, language):
                 if not name:
-                    if language == "cpp":
-                        yield f"{page}:{line}: the block names no file that it is cut from: ```cpp examples/…"
+                    if language in NAMED and not has_source(root, text, page, language, line):
+                        yield f"{page}:{line}: the block names no file that it is cut from: ```{language} {folders[0]}…"
                     continue
                 count += 1
                 if not name.startswith(folders) or not (root / name).is_file():
                     yield f"{page}:{line}: '{name}' is no file of {' or '.join(folders)}"
                     continue
-                at = difference(shown, (root / name).read_text(encoding="utf-8").split("\n"))
+                if not is_run(root, name):
+                    yield f"{page}:{line}: no test or script runs '{name}': none of {', '.join(RUNNERS)} names it"
+                at = difference(shown, source_of(root, language, name))
                 if at is not None:
                     yield f"{page}:{line + at + 1}: {name} does not have this line here: {shown[at].strip()}"
     if count == 0:

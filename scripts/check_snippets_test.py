@@ -37,11 +37,11 @@ DECISIONS = """<!-- decisions: a comment -->
 
 
 class CheckSnippets(unittest.TestCase):
-    def found(self, readme, page="", guide=DECISIONS):
+    def found(self, readme, page="", guide=DECISIONS, files=None):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for path, text in ((NAME, SOURCE), ("src/sum.cpp", SOURCE), ("README.md", readme), ("docs/page.md", page),
-                               ("CONTRIBUTING.md", guide)):
+            for path, text in {NAME: SOURCE, "src/sum.cpp": SOURCE, "README.md": readme, "docs/page.md": page,
+                               "CONTRIBUTING.md": guide, **(files or {})}.items():
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
                 (root / path).write_text(text)
             return list(violations(root))
@@ -125,18 +125,87 @@ class CheckSnippets(unittest.TestCase):
         self.assertEqual(self.found(self.block(SHOWN), sketch), [f"docs/page.md:2: {named}"])
         self.assertEqual(self.found(self.block(SHOWN), "- as in\n  " + sketch[5:].replace("\n", "\n  ") + "\n"),
                          [f"docs/page.md:2: {named}"])
-        self.assertEqual(self.found(self.block(SHOWN), "```sh\nmake\n```\n```cmake\nproject(a)\n```\n"), [])
+        for language in ("cmake", "python"):
+            with self.subTest(language):
+                self.assertEqual(self.found(self.block(SHOWN), f"```{language}\na\n```\n"),
+                                 [f"docs/page.md:1: the block names no file that it is cut from: ```{language} examples/…"])
+        self.assertEqual(self.found(self.block(SHOWN), "```sh\ncmake .\n```\n"), [])
+
+    def test_what_no_compiler_checks_is_run_by_a_test_or_a_script(self):
+        files = {"tests/reference/run.py": "a = 1\n", "tests/ways/user/CMakeLists.txt": "project(user)\n"}
+        page = ("```python tests/reference/run.py\na = 1\n```\n"
+                "```cmake tests/ways/user/CMakeLists.txt\nproject(user)\n```\n")
+        shown = self.block(SHOWN)
+        runners = "tests/CMakeLists.txt, cmake/*.cmake, scripts/*.sh"
+        self.assertEqual(sorted(self.found(shown, page, files=files)), [
+            f"docs/page.md:1: no test or script runs 'tests/reference/run.py': none of {runners} names it",
+            f"docs/page.md:4: no test or script runs 'tests/ways/user/CMakeLists.txt': none of {runners} names it"])
+        files["tests/CMakeLists.txt"] = "add_test(NAME run COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/reference/run.py)\n"
+        files["scripts/check.sh"] = 'cmake -S "$root/tests/ways/user2"\n'
+        self.assertEqual(len(self.found(shown, page, files=files)), 1)
+        files["scripts/check.sh"] = 'cmake -S "$root/tests/ways/user"\n'
+        self.assertEqual(self.found(shown, page, files=files), [])
+
+    def test_a_block_that_a_script_takes_from_its_page_names_no_file(self):
+        page = "## A folder\n```cmake\nproject(a)\nadd_executable(a)\n```\n"
+        files = {"scripts/check_ways.sh": 'block docs/page.md "A folder" cmake >"$folder/CMakeLists.txt"\n'}
+        missing = "the block names no file that it is cut from: ```cmake examples/…"
+        self.assertEqual(self.found(self.block(SHOWN), page, files=files), [])
+        self.assertEqual(self.found(self.block(SHOWN), page.replace("A folder", "Another"), files=files),
+                         [f"docs/page.md:2: {missing}"])
+        self.assertEqual(self.found(self.block(SHOWN), page + page[12:], files=files), [f"docs/page.md:6: {missing}"])
+
+    def test_another_page_may_repeat_that_block_by_the_name_of_the_page(self):
+        files = {"scripts/check_ways_of.sh": "words=$(block docs/install.md Folder cmake)\n",
+                 "docs/install.md": "## Folder\n```cmake\nproject(a)\nadd_executable(a)\n```\n"}
+        page = "```cmake docs/install.md\nadd_executable(a)\n```\n"
+        self.assertEqual(self.found(self.block(SHOWN), page, files=files), [])
+        self.assertEqual(self.found(self.block(SHOWN), page.replace("(a)", "(b)"), files=files),
+                         ["docs/page.md:2: docs/install.md does not have this line here: add_executable(b)"])
+
+    def test_commands_name_programs_and_options_that_there_are(self):
+        files = {"examples/train_sum/options.cpp": '"--terms", "--terms-of-all"', "apps/cli/run.hpp": '"--report"',
+                 "examples/teach/add.cpp": "", "tools/overlap/run.cpp": '"--window"', "scripts/train.sh": "--help",
+                 "examples/train_wdl/main.cpp": '"--epochs"', "scripts/fuzz.sh": "--keep)",
+                 "benchmarks/a/sum_benchmark.cpp": ""}
+        good = ("train_sum --terms 4 \\\n  --report a.json  # --nothing\n"
+                "A=1 build/host/examples/train_sum/train_sum --terms=4\n"
+                "scripts/train.sh --epochs 2\nscripts/train.sh train_sum --terms 3\nscripts/fuzz.sh --keep 3\n"
+                "mpirun -n 2 --bind-to core train_sum --terms 4\n$P --anything\n./mine --anything\nF=$(mktemp -d)\n"
+                "msstream-overlap --window 1:2 -- train_sum --terms 4 && cmake --build build\n"
+                "build/cuda/benchmarks/sum_benchmark --benchmark_filter=a\nscripts/train.sh --help\nteach_add\n")
+        shown = self.block(SHOWN)
+        self.assertEqual(self.found(shown, f"```sh\n{good}```\n`train_sum --terms`\n", files=files), [])
+        for command, wrong in (("train_sum --term 4", "'train_sum' has no option --term"),
+                               ("train_sum --terms-of 4", "'train_sum' has no option --terms-of"),
+                               ("train_sum --window 4", "'train_sum' has no option --window"),
+                               ("scripts/train.sh --terms 4", "'scripts/train.sh' has no option --terms"),
+                               ("msstream-overlap --terms 4", "'msstream-overlap' has no option --terms"),
+                               ("msstream-overlap -- train_sum --window 4", "'train_sum' has no option --window"),
+                               ("scripts/fuzz.sh --kept", "'scripts/fuzz.sh' has no option --kept"),
+                               ("scripts/none.sh", "there is no program 'scripts/none.sh'"),
+                               ("train_none", "there is no program 'train_none'"),
+                               ("mpirun -n 2 teach_none", "there is no program 'teach_none'"),
+                               ("build/cuda/benchmarks/no_benchmark", "there is no program 'build/cuda/benchmarks/no_benchmark'"),
+                               ("unheard-of", "there is no program 'unheard-of'")):
+            with self.subTest(command):
+                self.assertEqual(self.found(shown, f"Text\n```sh\ncmake .\n{command}\n```\n", files=files),
+                                 [f"docs/page.md:4: {wrong}"])
+        self.assertEqual(self.found(shown, "`train_sum --term 4`\n", files=files),
+                         ["docs/page.md:1: 'train_sum' has no option --term"])
 
     def test_a_block_of_another_language_is_checked_if_it_names_a_file(self):
         shown = self.block(SHOWN)
         for language in ("cmake", "python", "sh"):
+            missing = f"docs/page.md:1: the block names no file that it is cut from: ```{language} examples/…"
+            unnamed = [] if language == "sh" else [missing]
             with self.subTest(language):
                 self.assertEqual(self.found(shown, f"```{language} {NAME}\nint sum = 0;\n```\n"), [])
                 self.assertEqual(self.found(shown, f"```{language} {NAME}\nint none = 0;\n```\n"),
                                  [f"docs/page.md:2: {NAME} does not have this line here: int none = 0;"])
                 self.assertIn("'src/sum.cpp' is no file of examples/ or tests/",
                               self.found(shown, f"```{language} src/sum.cpp\nint sum = 0;\n```\n")[0])
-                self.assertEqual(self.found(shown, f"```{language}\nint none = 0;\n```\n"), [])
+                self.assertEqual(self.found(shown, f"```{language}\ncmake .\n```\n"), unnamed)
 
     def test_other_names_of_the_language_do_not_escape(self):
         for language in ("c++", "cc", "cxx", "cuda", "hpp", "C++"):

@@ -4,6 +4,10 @@
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=scripts/check_ways_pypi.sh
+source "$(dirname "${BASH_SOURCE[0]}")/check_ways_pypi.sh"
+# shellcheck source=scripts/check_ways_cuda.sh
+source "$(dirname "${BASH_SOURCE[0]}")/check_ways_cuda.sh"
 
 usage() {
   cat <<'END_OF_USAGE'
@@ -16,19 +20,23 @@ time is a failure. Work goes to build/ways. Packages of Debian and PyPI that are
   archive  the release archive: equal bytes from two runs, its bill of materials, the sources read-only
   sources  FetchContent of the release archive: the library and the quickstart, built and run; CPM, by a stand-in of a
            few lines: the quickstart compiled; only if it is named
-  prefix   cmake --install, moved afterwards; find_package with versions and components; pkg-config; DESTDIR; uninstall
-  shared   a build with BUILD_SHARED_LIBS, installed: find_package, a shared library of a user, pkg-config; only if it is
-           named
-  deb      the Debian packages: lintian, equal bytes from two runs, install, use, upgrade, remove (as root; otherwise
-           extracted and used)
+  prefix   cmake --install, moved afterwards; find_package with versions and components; pkg-config, also by Meson;
+           the pages and the example; DESTDIR; uninstall
+  shared   shared libraries: their Debian packages, as above; cmake --install, moved: find_package, a shared library of
+           a user, pkg-config; only if it is named
+  deb      the Debian packages: lintian, equal bytes from two runs, install, use, the pages and the example, upgrade,
+           remove (as root; otherwise extracted and used)
   recipes  the recipes of vcpkg and Spack, which cannot be run without their registries: their syntax and versions; that
            of vcpkg with stand-ins for vcpkg's functions
   wheel    the wheel: twine, the commands of docs/install.md with the Python of the system, pip install, a project by
            CMake, pkg-config and scikit-build-core, the tools
   pip      pip install of the sources, which builds the library again, and a project by CMake; only if it is named
-  wheel-cuda  the wheel with the CUDA runtime, its kernels compiled in a hurry: components and the quickstart, linked;
-           only if it is named, and left out without nvcc
-  conan    the Conan package with its test_package, built from the sources
+  conan    the Conan package with its test_package, built from the sources; packages for other GPUs have other ids
+  cuda     the CUDA runtime by add_subdirectory and by Conan: configured, and a kernel and a program of a user compiled;
+           only if it is named, and left out without nvcc, as the next two
+  wheel-cuda  the wheel with the CUDA runtime, its kernels compiled in a hurry: components, the quickstart linked, and
+           the module msstream_torch with a stand-in for PyTorch
+  deb-cuda  the Debian packages with the CUDA runtime, its kernels compiled in a hurry: lintian, the same as of the wheel
 END_OF_USAGE
 }
 
@@ -109,12 +117,35 @@ block() {
     here && $0 == fence { inside = 1 }' "$root/$1"
 }
 
+# Checks the pages and the example of an installation, and that its tools say where the pages are:
+# expect_pages FOLDER OVERLAP [CMake option…], where OVERLAP is its msstream-overlap.
+expect_pages() {
+  local folder=$1 overlap=$2 example=$work/installed\ example page
+  shift 2
+  for page in README.md docs/install.md docs/overlap.md docs/doctor.md docs/pictures/scaling.svg; do
+    expect "the page $page in $folder" -f "$folder/$page"
+  done
+  expect "no programs of the site in $folder" ! -e "$folder/docs/site"
+  page=$("$overlap" --explain launch-bound | sed -n 's/^ *more: \(.*\)#launch-bound$/\1/p')
+  expect "msstream-overlap says where its page is" "$page" -ef "$folder/docs/overlap.md"
+  rm -rf "$example"
+  cp -r "$folder/examples/quickstart" "$example"
+  timed "the installed example" use_by_cmake "$example" "$@"
+}
+
 # Compiles and runs the quickstart with one command: use_by_pkg_config PROJECT COMPILER.
 use_by_pkg_config() {
   local flags
   flags=$(pkg-config --cflags --libs msstream) &&
     eval "$2 -O2 \"\$1/quickstart.cpp\" -o \"\$1/by_pkg_config\" $flags" &&
     "$1/by_pkg_config"
+}
+
+# Configures, builds and runs the quickstart by Meson: use_by_meson PROJECT.
+use_by_meson() {
+  cp "$root/tests/ways/meson/meson.build" "$1"
+  rm -rf "$1/by_meson"
+  meson setup --buildtype release "$1/by_meson" "$1" && meson compile -C "$1/by_meson" && "$1/by_meson/quickstart"
 }
 
 archive() {
@@ -217,10 +248,12 @@ prefix() {
   expect "the version of the project from pkg-config" "$(pkg-config --modversion msstream)" = "$version"
   quietly eval "g++ \"\$project/overlap.cpp\" -o \"\$project/overlap\" $(pkg-config --cflags --libs msstream-overlap)"
   quietly "$project/overlap"
-  install_missing "${compilers[@]}" || die "install what is missing, then run this again: $advice"
+  install_missing "${compilers[@]}" meson || die "install what is missing, then run this again: $advice"
+  timed "Meson by pkg-config: quickstart" use_by_meson "$project"
   timed "clang 14 and pkg-config: quickstart" use_by_pkg_config "$project" \
     "clang++-14 -include msstream/base/detail/source_location_of_clang_14.hpp"
   unset PKG_CONFIG_PATH
+  expect_pages "$moved/share/doc/msstream" "$moved/bin/msstream-overlap" -D CMAKE_PREFIX_PATH="$moved"
 
   # FetchContent with FIND_PACKAGE_ARGS downloads nothing: there is no such archive.
   rm -rf "$work/fetch installed"
@@ -247,19 +280,55 @@ prefix() {
 # Prints the value of a field of a program or shared library: dynamic_field FIELD FILE.
 dynamic_field() { objdump -p "$2" | awk -v field="$1" '$1 == field { print $2 }'; }
 
-build_shared() {
-  cmake -G Ninja -S "$root" -B "$root/build/shared" -D CMAKE_BUILD_TYPE=Release -D BUILD_SHARED_LIBS=ON \
-    -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_BUILD_TOOLS=OFF \
-    -D MSSTREAM_BUILD_EXAMPLES=OFF &&
-    cmake --build "$root/build/shared" --parallel "$(nproc)"
+# Prints the version in the SONAME of the shared libraries.
+soversion() { [[ $version == 0.* ]] && printf '%s' "${version%.*}" || printf '%s' "${version%%.*}"; }
+
+# Removes the Debian packages, whatever happens.
+remove_packages() {
+  local package
+  for package in msstream-tools libmsstream-dev "libmsstream$(soversion)"; do
+    dpkg --purge "$package" >/dev/null 2>&1 || true
+  done
+}
+
+# Installs the Debian packages of shared libraries, or extracts them, and runs the quickstart with them:
+# expect_shared_packages PACKAGE….
+expect_shared_packages() {
+  local project package
+  install_missing lintian || die "install what is missing, then run this again: $advice"
+  timed "lintian" lintian --no-tag-display-limit --fail-on error,warning "$@"
+  project=$(user_project "shared deb")
+  if [ "$(id -u)" != 0 ] || dpkg-query -W libmsstream-dev >/dev/null 2>&1; then
+    say "the packages are extracted and not installed: that needs root, and none of them installed before"
+    rm -rf "$work/extracted"
+    for package in "$@"; do dpkg-deb -x "$package" "$work/extracted"; done
+    timed "extracted packages: quickstart" use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$work/extracted/usr"
+    return
+  fi
+  trap remove_packages EXIT
+  timed "apt-get install of the packages" apt-get install -y --no-install-recommends "$@"
+  timed "packages installed: quickstart by find_package" use_by_cmake "$project"
+  timed "packages installed: quickstart by pkg-config" use_by_pkg_config "$project" g++
+  # The scripts that CPack adds for the loader's cache stay until the package is purged.
+  timed "remove" apt-get purge -y libmsstream-dev "libmsstream$(soversion)"
+  expect "no shared library left" -z "$(find /usr/lib -name 'libmsstream*')"
+  trap - EXIT
 }
 
 shared() {
-  local first="$work/first shared" moved="$work/moved shared" soversion=${version%.*} project folder library
-  [[ $version == 0.* ]] || soversion=${version%%.*}
-  rm -rf "$root/build/shared" "$first" "$moved"
-  timed "shared libraries built from nothing" build_shared
-  timed "cmake --install" cmake --install "$root/build/shared" --prefix "$first"
+  local first="$work/first shared" moved="$work/moved shared" soversion project folder library package packages
+  soversion=$(soversion)
+  rm -rf "$root/build/deb" "$first" "$moved"
+  timed "shared libraries and Debian packages built from nothing" "$root/scripts/deb.sh" -D BUILD_SHARED_LIBS=ON
+  packages=("$root"/build/deb/*.deb)
+  expect "a package of libraries and one of headers" "$(for package in "${packages[@]}"; do
+    dpkg-deb -f "$package" Package
+  done | LC_ALL=C sort | tr '\n' ' ')" = "libmsstream-dev libmsstream$soversion "
+  expect_shared_packages "${packages[@]}"
+  # A folder that may be moved, unlike that of the system.
+  quietly cmake -U CMAKE_INSTALL_RPATH "$root/build/deb"
+  timed "shared libraries linked for another folder" cmake --build "$root/build/deb"
+  timed "cmake --install" cmake --install "$root/build/deb" --prefix "$first"
   mv "$first" "$moved"
   folder=$(dirname "$(find "$moved" -name libmsstream.so)")
   for library in msstream msstream_overlap; do
@@ -280,9 +349,6 @@ shared() {
   expect "the quickstart by pkg-config loads the shared library" \
     -n "$(dynamic_field NEEDED "$project/by_pkg_config" | grep -Fx "libmsstream.so.$soversion")"
 }
-
-# Removes the Debian packages, whatever happens.
-remove_packages() { dpkg --purge msstream-tools libmsstream-dev >/dev/null 2>&1 || true; }
 
 deb() {
   local packages project flags package
@@ -319,6 +385,8 @@ deb() {
     rm -rf "$work/extracted"
     for package in "${packages[@]}"; do dpkg-deb -x "$package" "$work/extracted"; done
     timed "extracted packages: quickstart" use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$work/extracted/usr"
+    expect_pages "$work/extracted/usr/share/doc/libmsstream-dev" "$work/extracted/usr/bin/msstream-overlap" \
+      -D CMAKE_PREFIX_PATH="$work/extracted/usr"
     return
   fi
   trap remove_packages EXIT
@@ -330,6 +398,7 @@ deb() {
   quietly msstream-overlap --help
   quietly msstream-memory --help
   quietly msstream-doctor --quick
+  expect_pages /usr/share/doc/libmsstream-dev /usr/bin/msstream-overlap
   local tool option options
   for tool in "msstream-overlap" "msstream-overlap run" "msstream-memory" "msstream-doctor"; do
     options=$($tool --help | grep -oE '^ +(-h, ?)?--[a-z-]+' | grep -oE -- '--[a-z-]+' || true)
@@ -346,8 +415,12 @@ deb() {
   expect "the next release installed" "$(dpkg-query -W -f '${Version}' libmsstream-dev)" = "$debian_version-2"
   quietly "$project/build/quickstart"
   dpkg -L libmsstream-dev msstream-tools | sort -u | grep -i msstream >"$work/installed"
-  timed "remove" dpkg --purge msstream-tools libmsstream-dev
+  # Removed without --purge: the packages have no settings that would stay.
+  timed "remove" apt-get remove -y msstream-tools libmsstream-dev
   trap - EXIT
+  for package in msstream-tools libmsstream-dev; do
+    expect "dpkg has forgotten $package" -z "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -v not-installed)"
+  done
   while read -r package; do
     expect "nothing left of the packages" ! -e "$package"
   done <"$work/installed"
@@ -372,137 +445,15 @@ recipes() {
   done
 }
 
-wheel() {
-  local file project environment=$work/user_environment folder commands
-  rm -rf "$root/build/wheel/host-build" "$root"/build/wheel/dist/msstream-*
-  # The commands of the pages, in the folder of a project, with the Python of the system. They build the wheel from
-  # nothing. The project is that of docs/install.md, too.
-  folder="$work/trainer of the page"
-  rm -rf "$folder"
-  mkdir "$folder"
-  block docs/install.md "An installed folder" cmake >"$folder/CMakeLists.txt"
-  cp "$root/examples/quickstart/quickstart.cpp" "$folder/trainer.cpp"
-  commands=$(block docs/install.md Wheel sh)
-  expect "the commands of docs/install.md in README.md" "$(block README.md "In your project" sh)" = "$commands"
-  (cd "$folder" && PATH=/usr/bin:/bin timed "wheel: the commands of docs/install.md" \
-    bash -euo pipefail -c "${commands//..\/msstream/\"$root\"}")
-  file=$(ls "$root/build/wheel/dist/msstream-$python_version"-*.whl)
-  environment "$work/environment"
-  quietly "$work/environment/bin/pip" install twine
-  timed "twine check" "$work/environment/bin/twine" check --strict "$file"
-  cp "$file" "$folder"
-  rm -rf "$folder/.venv" "$folder/build"
-  (cd "$folder" && PATH=/usr/bin:/bin timed "wheel: the commands of its own page" \
-    bash -euo pipefail -c "$(block packaging/wheel/README.md "In your project" sh) && build/trainer")
-
-  project=$(user_project wheel)
-  rm -rf "$environment"
-  spent=0
-  timed "python -m venv" make_environment "$environment"
-  timed "pip install" "$environment/bin/pip" install --no-index "$file"
-  timed "wheel installed: quickstart by CMake" use_by_cmake "$project" \
-    -D msstream_DIR="$("$environment/bin/python" -m msstream --cmake-dir)"
-  expect_a_minute wheel
-  # The wheel needs no fmt, and can be linked into shared libraries.
-  quietly use_by_cmake "$project" -D CMAKE_PREFIX_PATH="$("$environment/bin/python" -m msstream --prefix)" \
-    -D CMAKE_DISABLE_FIND_PACKAGE_fmt=ON -D WITH_OVERLAP=ON -D AS_SHARED_LIBRARY=ON
-  quietly "$project/build/overlap"
-  PKG_CONFIG_PATH=$("$environment/bin/python" -m msstream --pkgconfig-dir) \
-    timed "wheel installed: quickstart by pkg-config" use_by_pkg_config "$project" g++
-  diff -r "$root/packaging/notices" "$(find "$environment" -path '*msstream*/licenses/packaging/notices')" >&2 ||
-    die "expected the licences of what the wheel contains compiled"
-  expect "the version of the project in the wheel" "$("$environment/bin/python" -m msstream --version)" = "$python_version"
-  quietly "$environment/bin/msstream-overlap" --list-causes
-  quietly "$environment/bin/msstream-memory" --help
-  quietly "$environment/bin/msstream-doctor" --quick
-
-  folder="$work/scikit project"
-  rm -rf "$folder"
-  cp -r "$root/tests/ways/scikit" "$folder"
-  cp "$root/examples/quickstart/quickstart.cpp" "$folder"
-  quietly "$environment/bin/pip" install scikit-build-core
-  timed "wheel installed: a project of scikit-build-core" "$environment/bin/pip" install --no-build-isolation "$folder"
-  quietly "$environment/bin/python" -c "import ctypes, glob, sysconfig
-[library] = glob.glob(sysconfig.get_path('platlib') + '/msstream_user/libquickstart.so')
-assert ctypes.CDLL(library).main() == 0"
-  timed "pip uninstall" "$environment/bin/pip" uninstall -y msstream
-  expect "nothing left of the wheel" -z "$(find "$environment" -name 'msstream-overlap' -o -name 'msstream.hpp')"
-}
-
-pip() {
-  local project environment=$work/pip_environment
-  rm -rf "$environment"
-  environment "$environment"
-  # Joining all files of a target takes the least time on two processors.
-  timed "pip install of the sources" "$environment/bin/pip" install "$root" \
-    --config-settings cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=0
-  expect "the version of the project by pip install" "$("$environment/bin/python" -m msstream --version)" = \
-    "$python_version"
-  project=$(user_project pip)
-  timed "sources installed by pip: quickstart" use_by_cmake "$project" \
-    -D msstream_DIR="$("$environment/bin/python" -m msstream --cmake-dir)"
-}
-
-wheel-cuda() {
-  local file project environment=$work/cuda_environment variant
-  if ! command -v nvcc >/dev/null; then
-    say "left out: it needs nvcc"
-    return
-  fi
-  variant=cu$(nvcc --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
-  rm -rf "$root/build/wheel/$variant-build" "$root/build/wheel/dist/msstream_$variant"-* "$environment"
-  MSSTREAM_WHEEL_OPTIONS="-Ccmake.define.MSSTREAM_KERNELS_IN_A_HURRY=ON" timed "wheel with CUDA built from nothing" \
-    "$root/scripts/wheel.sh" cuda
-  file=$(ls "$root/build/wheel/dist/msstream_$variant-$python_version"-*.whl)
-  environment "$environment"
-  timed "pip install" "$environment/bin/pip" install --no-index "$file"
-  expect "the variant of the wheel" "$("$environment/bin/python" -m msstream --variant)" = "$variant"
-  expect "the recorder in the wheel with CUDA" -n "$(find "$environment" -name libmsstream_overlap_record.so)"
-  timed "wheel with CUDA: versions and components" cmake -G Ninja -S "$root/tests/ways/components" \
-    -B "$work/cuda components" --fresh -D CMAKE_PREFIX_PATH="$("$environment/bin/python" -m msstream --prefix)" \
-    -D EXPECTED_COMPONENTS="host;overlap;cuda"
-  project=$(user_project cuda)
-  timed "wheel with CUDA: a user's project, configured" cmake -G Ninja -S "$project" -B "$project/build" \
-    -D CMAKE_BUILD_TYPE=Release -D msstream_DIR="$("$environment/bin/python" -m msstream --cmake-dir)"
-  timed "wheel with CUDA: quickstart, linked" cmake --build "$project/build"
-  if "$project/build/quickstart" 2>"$work/cuda quickstart"; then
-    say "the quickstart ran on the GPU"
-  else
-    expect "the quickstart says why it has no GPU" -n "$(grep -F "device 0 asked, 0 visible (" "$work/cuda quickstart")"
-  fi
-}
-
-conan() {
-  install_missing "${example_packages[@]}" rapidjson-dev libsqlite3-dev ||
-    die "install what is missing, then run this again: $advice"
-  environment "$work/environment"
-  quietly "$work/environment/bin/pip" install conan
-  rm -rf "$work"/conan*
-  export CONAN_HOME="$work/conan home"
-  quietly "$work/environment/bin/conan" profile detect
-  "$work/environment/bin/conan" graph info "$root/packaging/conan" --no-remote -s compiler=gcc -s compiler.version=11 \
-    -s compiler.cppstd=20 >"$work/old compiler" 2>&1 || true
-  expect "gcc 11 refused" -n "$(grep -F "or clang 14 or newer; found gcc 11" "$work/old compiler")"
-  timed "conan create, with test_package" "$work/environment/bin/conan" create "$root/packaging/conan" \
-    -s compiler.cppstd=20 -c tools.cmake.cmaketoolchain:generator=Ninja --no-remote \
-    -c "tools.cmake.cmaketoolchain:extra_variables={'CMAKE_UNITY_BUILD_BATCH_SIZE': '0'}" \
-    -c "tools.cmake.cmake_layout:test_folder=$work/conan test"
-  # A project of a user that has no CMake, by the files for pkg-config that Conan writes.
-  mkdir -p "$work/conan user"
-  printf '[requires]\nmsstream/%s\n[generators]\nPkgConfigDeps\n' "$version" >"$work/conan user/conanfile.txt"
-  quietly "$work/environment/bin/conan" install "$work/conan user" -s compiler.cppstd=20 --no-remote \
-    --output-folder "$work/conan user"
-  PKG_CONFIG_PATH=$work/conan\ user timed "Conan package: quickstart by pkg-config" \
-    use_by_pkg_config "$(user_project conan)" "g++ -std=c++20"
-}
-
 ways=(archive prefix deb recipes wheel conan)
 chosen=()
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit ;;
-    archive | sources | prefix | shared | deb | recipes | wheel | pip | wheel-cuda | conan) chosen+=("$argument") ;;
-    *) die "no way $argument, only: ${ways[*]} sources shared pip wheel-cuda" ;;
+    archive | sources | prefix | shared | deb | recipes | wheel | pip | conan | cuda | wheel-cuda | deb-cuda)
+      chosen+=("$argument")
+      ;;
+    *) die "no way $argument, only: ${ways[*]} sources shared pip cuda wheel-cuda deb-cuda" ;;
   esac
 done
 [ "${#chosen[@]}" != 0 ] || chosen=("${ways[@]}")

@@ -33,7 +33,9 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   ways-shared  shared libraries, with a user's project
   ways-wheel  the wheel, with a user's project; left out without a network
   ways-pip  pip install of the sources, with a user's project; left out without a network
+  ways-cuda  the CUDA runtime in a user's build and by Conan: a kernel compiled; left out without nvcc or a network
   ways-wheel-cuda  the wheel with the CUDA runtime, linked into a user's program; left out without nvcc or a network
+  ways-deb-cuda  the Debian packages with the CUDA runtime, linked into a user's program; left out without nvcc
   ways-conan  the Conan package, with its test_package; left out without a network
   core     all tests of the host runtime, on one processor
   fuzz     half a minute of each fuzz target
@@ -201,7 +203,11 @@ ways-wheel() { ways_by_pypi wheel; }
 
 ways-pip() { ways_by_pypi pip; }
 
+ways-cuda() { ways_by_pypi cuda; }
+
 ways-wheel-cuda() { ways_by_pypi wheel-cuda; }
+
+ways-deb-cuda() { "$root/scripts/check_ways.sh" deb-cuda; }
 
 ways-conan() { ways_by_pypi conan; }
 
@@ -392,8 +398,8 @@ gpu() {
 }
 
 parts=(headers tidy clang compile-times cuda-benchmarks seeds asan-streams asan-ops asan-files asan-step tsan-streams
-  tsan-step asan tsan load consumer ways ways-sources ways-shared ways-wheel ways-pip ways-wheel-cuda ways-conan
-  core fuzz sklearn python stress captures collectives census parquet mpi page gdb site hta cuda12 cuda12-last cuda12-kernels cuda-newest
+  tsan-step asan tsan load consumer ways ways-sources ways-shared ways-wheel ways-pip ways-cuda ways-wheel-cuda
+  ways-deb-cuda ways-conan core fuzz sklearn python stress captures collectives census parquet mpi page gdb site hta cuda12 cuda12-last cuda12-kernels cuda-newest
   sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
 chosen=()
 for argument in "$@"; do

@@ -13,7 +13,7 @@ Builds the wheel msstream (host, the default), msstream-cu12 or msstream-cu13, p
 its path. cuda is cu12 or cu13, by the version of nvcc. Tools of PyPI go to a virtual environment in build/wheel. The
 wheel runs on systems whose C library is as new as that of this machine. CUDAARCHS names the GPUs that a wheel with CUDA
 is for, as for CMake; without it, they are those that nvidia-smi lists, or sm_90 without any. Such a wheel has the
-recorder of msstream-overlap, and msstream has not.
+recorder of msstream-overlap, and the Python module msstream_torch; msstream has neither.
 MSSTREAM_WHEEL_OPTIONS has more arguments for python -m build, such as -Ccmake.define.MSSTREAM_KERNELS_IN_A_HURRY=ON for
 a wheel to try, or -Ccmake.define.MSSTREAM_CUPTI_HEADERS=<folder with cupti.h> for the recorder.
 END_OF_USAGE
@@ -62,7 +62,7 @@ if [ "$variant" != host ]; then
     -e '/^MSSTREAM_CUPTI_HEADERS = /d' \
     -e "s|^cmake.build-type = .*|&\ncmake.source-dir = \"$root\"|" \
     -e "s|^wheel.packages = .*|wheel.packages = [\"$root/packaging/wheel/msstream\"]|" \
-    -e 's|^MSSTREAM_BUILD_TESTS = .*|&\nMSSTREAM_CUDA = true|' "$root/pyproject.toml" >"$source/pyproject.toml"
+    -e 's|^MSSTREAM_BUILD_TESTS = .*|&\nMSSTREAM_CUDA = true\nMSSTREAM_TORCH_PACKAGE = "../msstream_torch"|' "$root/pyproject.toml" >"$source/pyproject.toml"
 fi
 
 # The files in the wheel get the time of the commit.

@@ -85,13 +85,14 @@ template <ms::Runtime R>
 template <ms::Runtime R>
 void add_step(
     StepSetting const& setting, DlrmShape const& shape, std::int64_t batch, int runs, int steps) {
-  auto const name = fmt::format("dlrm_step/{}/{}/batch:{}/{}{}{}/{}",
+  auto const name = fmt::format("dlrm_step/{}/{}/batch:{}/{}{}{}{}/{}",
                                 R::name,
                                 shape.interaction == Interaction::cross ? "dcn" : "dot",
                                 batch,
                                 name_of(shape.precision),
                                 shape.half_tables ? "/half_tables" : "",
                                 has_all_rows(shape) ? "/all_rows" : "",
+                                shape.rows_beside ? "/rows_beside" : "",
                                 benchmarks::name_of(setting));
   add(name, runs, [=](benchmark::State& state) {
     if (auto const missing = has_all_rows(shape) ? memory_missing<R>(shape, batch) : "";
@@ -137,6 +138,18 @@ void add_all(std::int64_t const divisor, int runs, int steps) {
   }
 }
 
+/// Adds steps whose work on rows has a stream group.
+template <ms::Runtime R>
+void add_rows_beside(int runs, int steps) {
+  for (std::int64_t const batch : {8'192, 65'536}) {
+    for (int const groups : {2, 3}) {
+      DlrmShape const shape{.rows_beside = true, .precision = ms::Precision::bf16};
+      StepSetting const setting{.groups = groups, .captured = true, .tables_together = true};
+      add_step<R>(setting, shape, batch, runs, steps);
+    }
+  }
+}
+
 /// Adds steps with all rows of MLPerf's tables, of half precision: 52 GB of rows.
 template <ms::Runtime R>
 void add_all_rows(int runs, int steps) {
@@ -159,6 +172,7 @@ void add_host_benchmarks() {
 void add_cuda_benchmarks() {
 #if MSSTREAM_CUDA
   add_all<ms::Cuda>(1, axes::kRunsPerRepetition, 10);
+  add_rows_beside<ms::Cuda>(axes::kRunsPerRepetition, 10);
   add_all_rows<ms::Cuda>(axes::kRunsPerRepetition, 10);
 #endif
 }

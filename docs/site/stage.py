@@ -66,8 +66,12 @@ class Stage:
             if named := NAMED.match(line):
                 indent, language, name = named.groups()
                 source = Path(name.split()[0])
-                self.sources.add(source)
-                link = f"[{name}]({'../' * len(page.parent.parts)}{page_of_source(source)})"
+                if source.suffix == ".md":  # a page with the block
+                    place = name
+                else:
+                    self.sources.add(source)
+                    place = page_of_source(source)
+                link = f"[{name}]({'../' * len(page.parent.parts)}{place})"
                 caption = f"Output of {link}" if language == "text" else link
                 line = f'{indent}```{{code-block}} {language}\n{indent}:caption: "{caption}"\n{indent}:force:\n'
                 in_code = True

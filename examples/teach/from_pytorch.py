@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PyTorch side of docs/coming-from-pytorch.md; from_pytorch.cpp is the other one.
 
-Runs each part and checks its results. Parts that need a GPU, safetensors, torcheval or torchmetrics are left out without
-them, by a message. The status is 77 if Python has no PyTorch.
+Runs each part and checks its results. Parts that need a GPU, TorchRec, safetensors, torcheval or torchmetrics are left
+out without them, by a message. The status is 77 if Python has no PyTorch.
 """
 import os
 import sys
@@ -120,6 +120,35 @@ def embeddings():
     assert beside.shape == (4, 8) and of_rows.tolist() == [0, 0, 0, 1]
 
 
+def tables_of_torchrec(torchrec):
+    from torchrec import EmbeddingBagConfig, JaggedTensor, KeyedJaggedTensor
+    lengths, all_ids = torch.tensor([3, 1, 4, 4]), torch.arange(12)
+    ids, counts, users = torch.arange(4), torch.tensor([3, 1]), torch.arange(8)
+    tables = torchrec.EmbeddingBagCollection(tables=[EmbeddingBagConfig(100, 8, "of_items", feature_names=["item"]),
+                                                     EmbeddingBagConfig(50, 16, "of_users", feature_names=["user"])])
+    pooled = tables(KeyedJaggedTensor.from_lengths_sync(["item", "user"], all_ids, lengths)).values()
+    keyed = KeyedJaggedTensor.from_jt_dict({"item": JaggedTensor(ids, lengths=counts),
+                                            "user": JaggedTensor(users, lengths=torch.tensor([4, 4]))})
+    assert pooled.shape == (2, 24) and tables(keyed).values().shape == (2, 24)
+
+
+def fused_optimizer(torchrec):
+    from torchrec import EmbeddingBagConfig, KeyedJaggedTensor
+    from torchrec.optim.apply_optimizer_in_backward import apply_optimizer_in_backward
+    ids, lengths, y = torch.tensor([1, 2, 3, 4, 5, 6]), torch.tensor([3, 3]), torch.ones(2, 1)
+    over = nn.Linear(8, 1)
+    tables = torchrec.EmbeddingBagCollection(tables=[EmbeddingBagConfig(100, 8, "of_items", feature_names=["item"])])
+    apply_optimizer_in_backward(torchrec.optim.RowWiseAdagrad, tables.parameters(), {"lr": 0.02})
+    of_layers = torch.optim.Adam(over.parameters(), lr=1e-3)
+    table = tables.embedding_bags["of_items"].weight
+    before = table.detach().clone()
+    pooled = tables(KeyedJaggedTensor.from_lengths_sync(["item"], ids, lengths)).values()
+    F.mse_loss(over(pooled), y).backward()  # moves the tables
+    of_layers.step()
+    moved = (table.detach() != before).any(1)
+    assert moved[1:7].all() and not moved[7:].any()
+
+
 def layers():
     x, table = torch.randn(4, 3), torch.randn(100, 8)
     mean, var, weight, bias = torch.zeros(3), torch.ones(3), torch.ones(3), torch.zeros(3)
@@ -173,6 +202,12 @@ def main():
         streams_of_branches()
     else:
         print("left out without a GPU: streams")
+    try:
+        import torchrec
+        tables_of_torchrec(torchrec)
+        fused_optimizer(torchrec)
+    except ImportError:
+        print("left out without torchrec: tables of TorchRec")
     try:
         from safetensors.torch import load_file, save_file
         checkpoints(load_file, save_file)

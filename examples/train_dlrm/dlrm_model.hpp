@@ -159,6 +159,18 @@ class DlrmModel {
     ms::NameScope const named("bottom");
     return bottom_(tape, ms::ops::cast<T>(tape, batch.numbers));
   }
+  /// Opens the scope of a lookup of all fields if DlrmShape::rows_beside: the group in front of the
+  /// one of the bottom layers, or that one if there are two. The backward and the update of the
+  /// tables follow the lookup to its group. There, the update waits for the gradient of the pooled
+  /// rows alone, and runs beside gradients of weights and the update of dense parameters.
+  [[nodiscard]] std::optional<ms::StreamScope<R>> scope_of_rows(ms::StreamPool<R>& pool) const {
+    auto const groups = pool.groups();
+    return shape_.rows_beside
+               ? std::optional<ms::StreamScope<R>>(std::in_place,
+                                                   pool[groups > 2 ? groups - 2 : groups - 1],
+                                                   ms::StreamScopeOptions{.include_grad = true})
+               : std::nullopt;
+  }
   /// Returns the logits, [batch, 1], from the inputs of the top layers.
   [[nodiscard]] ms::Tensor<float, R> top_of(ms::GradientTape<R>& tape, Values const& joined) const {
     ms::NameScope const named("top");
@@ -279,6 +291,7 @@ class DlrmModel {
                              Values const& bottom,
                              Batch const& batch) const {
     auto const joined = [&] {
+      auto const rows = scope_of_rows(pool);
       ms::NameScope const named("tables");
       return at_once_ ? ms::ops::embedding_lookup_beside(
                             tape, bottom, *at_once_, bags_of(batch.fields, batch))
@@ -292,6 +305,7 @@ class DlrmModel {
                            Values const& bottom,
                            Batch const& batch) const {
     auto const pooled = [&] {
+      auto const rows = scope_of_rows(pool);
       ms::NameScope const named("tables");
       return pool_rows(tape, pool, batch);
     }();

@@ -50,6 +50,25 @@ void check_two_stage(DlrmOptions const& options) {
   }
 }
 
+/// Throws UsageError for options with which rows have no stream group of their own.
+void check_rows_beside(DlrmOptions const& options) {
+  if (!options.shape.rows_beside) {
+    return;
+  }
+  if (options.stream_groups < 2) {
+    throw UsageError("--rows-beside needs --stream-groups of 2 or more");
+  }
+  for (auto const& [is_chosen, option] :
+       {std::pair(options.shape.tables == TableForm::branches, "--tables branches"),
+        std::pair(options.has_tables_in_parts(), "--parallel sharded"),
+        std::pair(options.two_stage().has_value(), "--two-stage")}) {
+    if (is_chosen) {
+      throw UsageError(
+          fmt::format("--rows-beside does not go with {}, which places rows itself", option));
+    }
+  }
+}
+
 void check(DlrmOptions& options) {
   std::vector<cli::InputOption> inputs{{"--resume", options.resume, "--save"}};
   training::add_data_files(options.data, inputs);
@@ -80,6 +99,7 @@ void check(DlrmOptions& options) {
                                      : "--parallel sharded, which looks up all tables at once"));
   }
   check_two_stage(options);
+  check_rows_beside(options);
   if (shape.is_multi_hot && options.data.empty()) {
     throw UsageError("--multi-hot describes a file: give --data; generated data is multi-hot");
   }
@@ -104,6 +124,9 @@ void add_model_options(cli::Options& options, DlrmOptions& chosen) {
                      shape.tables,
                      {{"branches", TableForm::branches}, {"fused", TableForm::fused}},
                      "a lookup for each table, on the stream groups in turn, or one for all");
+  options.add_flag("--rows-beside",
+                   shape.rows_beside,
+                   "a stream group for lookups, grouping of ids and updates of fused tables");
   cli::add_precision_option(
       options, shape.precision, "of the products and between the layers; fp16 scales the loss");
   options.add_flag(
@@ -240,6 +263,7 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
       {"epochs", options.epochs},
       {"reader_threads", options.reader_threads},
       {"tables", shape.tables == TableForm::branches ? "branches" : "fused"},
+      {"rows_beside", shape.rows_beside},
       {"interaction", shape.interaction == Interaction::cross ? "cross" : "dot"},
       {"precision", cli::name_of(shape.precision)},
       {"fp8_products", shape.fp8_products},

@@ -44,6 +44,7 @@ struct DlrmShape {
   std::vector<std::int64_t> bottom{512, 256};  ///< without the last, `dimension`
   std::vector<std::int64_t> top{1024, 1024, 512, 256, 1};
   TableForm tables = TableForm::fused;
+  bool rows_beside = false;  ///< whether all work on rows has a stream group; of fused tables
   Interaction interaction = Interaction::cross;
   std::int64_t cross_layers = 3;
   std::int64_t cross_rank = 512;

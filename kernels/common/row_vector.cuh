@@ -156,6 +156,13 @@ __device__ void store_as(void* array, DType dtype, std::int64_t at, Columns<Coun
   }
 }
 
+/// Returns the address of a row of an array whose rows are `stride` bytes apart, by one
+/// multiplication.
+template <class T>
+__device__ T* row_at(T* first, std::uint32_t row, std::uint32_t stride) {
+  return reinterpret_cast<T*>(reinterpret_cast<std::uint64_t>(first) + std::uint64_t{row} * stride);
+}
+
 /// The division of a warp into groups of lanes. A group, whose size is a power of two, works on one
 /// row, each lane on neighbouring columns; in a wider row each lane continues lanes * columns
 /// further on.

@@ -13,7 +13,7 @@
 /// 3.1). Elements are widened to float32, and results are rounded from float64 once. Sums over
 /// features are added in float32 in parts of kTermsOfPart features, and the parts in float64; so
 /// are sums over columns. Gradients are computed in float64. The order of the additions depends on
-/// the sizes alone.
+/// the sizes and the type alone.
 namespace msstream::ops::kernels {
 
 /// The sum of the products of all pairs of numbers: each number times the sum of those before it,

@@ -69,10 +69,13 @@ __device__ float reduce_steps(Reducer,
   return total.get();
 }
 
-/// Reduces short contiguous rows, with a power of two of lanes per row, at most a warp.
-template <class Reducer, class Element>
+/// Reduces short contiguous rows, with a power of two of lanes per row, at most a warp. `Lanes`
+/// neighbouring elements belong to one lane: four if the length is a multiple of four, which are
+/// loaded together if rows are aligned, otherwise one.
+template <int Lanes, class Reducer, class Element>
 __global__ void __launch_bounds__(kBlockThreads)
-    rows_by_lanes_kernel(__grid_constant__ ReducePass const pass, int log2_lanes) {
+    rows_by_lanes_kernel(__grid_constant__ ReducePass const pass, int log2_lanes, bool aligned) {
+  using Load = Pack<float, Lanes>;
   int const lanes = 1 << log2_lanes;
   int const lane = static_cast<int>(threadIdx.x) & (lanes - 1);
   std::int64_t const row = grid_thread() >> log2_lanes;
@@ -81,9 +84,40 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (exists) {
     Element const element(pass, row);
     float const* const from = pass.input + row * pass.view.axis;
-#pragma unroll 4
-    for (std::int64_t a = lane; a < pass.view.axis; a += lanes) {
-      total = Reducer::combine(total, element(from[a]));
+    auto const length = static_cast<int>(pass.view.axis);
+    auto const reduce = [&](auto const& load) {
+      constexpr int kInFlight = 4;
+      int const step = Lanes * lanes;
+      for (int a = Lanes * lane; a < length; a += kInFlight * step) {
+        Load loaded[kInFlight];
+#pragma unroll
+        for (int k = 0; k < kInFlight; ++k) {
+          if (a + k * step < length) {
+            loaded[k] = load(from + a + k * step);
+          }
+        }
+#pragma unroll
+        for (int k = 0; k < kInFlight; ++k) {
+          if (a + k * step < length) {
+#pragma unroll
+            for (float const value : loaded[k].lanes) {
+              total = Reducer::combine(total, element(value));
+            }
+          }
+        }
+      }
+    };
+    if (Lanes == 1 || aligned) {
+      reduce([](float const* at) { return *reinterpret_cast<Load const*>(at); });
+    } else {
+      reduce([](float const* at) {
+        Load loaded;
+#pragma unroll
+        for (int k = 0; k < Lanes; ++k) {
+          loaded.lanes[k] = at[k];
+        }
+        return loaded;
+      });
     }
   }
   total = reduce_lanes<Reducer>(total, lanes);
@@ -229,10 +263,9 @@ inline ReducePlan reduce_plan(AxisView const& view, bool may_chunk = true) {
   constexpr int kLog2OfASector = 3;         // log2 of the floats in 32 bytes, the smallest transfer
   if (view.inner == 1) {
     if (view.axis <= kLongestOfAWarp) {
-      return {ReduceWay::rows_by_lanes,
-              log2_of_lanes(ceil_div<std::int64_t>(view.axis, 4)),
-              1,
-              view.axis};
+      // Elements per lane: enough for several loads in flight, of 16 bytes where possible.
+      std::int64_t const of_lane = view.axis % 4 != 0 ? 4 : view.axis <= 64 ? 8 : 16;
+      return {ReduceWay::rows_by_lanes, log2_of_lanes(ceil_div(view.axis, of_lane)), 1, view.axis};
     }
     ReducePlan const whole{ReduceWay::rows_by_blocks, 0, 1, view.axis};
     return may_chunk ? chunked(whole, view.axis, view.outer, kLeastOfABlock) : whole;
@@ -257,11 +290,13 @@ void launch_reduction(CudaStream stream, ReducePlan const& plan, ReducePass cons
   auto const& view = pass.view;
   auto const handle = stream.handle;
   switch (plan.way) {
-    case ReduceWay::rows_by_lanes:
-      rows_by_lanes_kernel<Reducer, Element>
-          <<<grid_for(view.outer, kBlockThreads >> plan.log2), kBlockThreads, 0, handle>>>(
-              pass, plan.log2);
+    case ReduceWay::rows_by_lanes: {
+      auto* const kernel = view.axis % 4 == 0 ? rows_by_lanes_kernel<4, Reducer, Element>
+                                              : rows_by_lanes_kernel<1, Reducer, Element>;
+      kernel<<<grid_for(view.outer, kBlockThreads >> plan.log2), kBlockThreads, 0, handle>>>(
+          pass, plan.log2, quads_fit(pass.input));
       break;
+    }
     case ReduceWay::rows_by_blocks:
       rows_by_blocks_kernel<Reducer, Element>
           <<<grid_for(view.outer * plan.chunks, 1), kBlockThreads, 0, handle>>>(pass);

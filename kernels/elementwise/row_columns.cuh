@@ -39,8 +39,23 @@ struct RowColumns {
       using Bits = decltype(PackedColumns<T, kVector>::bits);
       vectors[v].bits = *reinterpret_cast<Bits const*>(from);
     }
+    /// Sets all columns to one element.
+    __device__ void fill(T element) {
+      using Bits = decltype(PackedColumns<T, kVector>::bits);
+      detail::Unpacked<T, kVector> elements;
+#pragma unroll
+      for (int c = 0; c < kVector; ++c) {
+        elements.at[c] = element;
+      }
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) {
+        vectors[v].bits = std::bit_cast<Bits>(elements);
+      }
+    }
     /// Returns column c of vector v.
-    [[nodiscard]] __device__ float at(int v, int c) const { return vectors[v].widened().at[c]; }
+    [[nodiscard]] __device__ float at(int v, int c) const {
+      return vectors[v].widened().at[c];
+    }
     /// Makes the compiler forget what it computed from the columns, so that it converts halves
     /// again instead of keeping twice as many registers.
     __device__ void forget_widened() {
@@ -111,16 +126,21 @@ __device__ Columns<Count> load_parameters(float const* from) {
   return columns;
 }
 
-/// Converts columns to type T and stores them with one access. `to` must be aligned to all of them.
+/// Converts columns to type T and stores them with accesses of at most 16 bytes. `to` must be
+/// aligned to such an access.
 template <class T, int Count>
 __device__ void store_vector(T* to, Columns<Count> const& columns) {
-  detail::Unpacked<T, Count> elements;
+  constexpr int kPiece = std::min(Count, 16 / static_cast<int>(sizeof(T)));
+  using Bits = detail::Packed<kPiece* static_cast<int>(sizeof(T))>;
 #pragma unroll
-  for (int c = 0; c < Count; ++c) {
-    elements.at[c] = narrowed<T>(columns.at[c]);
+  for (int first = 0; first < Count; first += kPiece) {
+    detail::Unpacked<T, kPiece> elements;
+#pragma unroll
+    for (int c = 0; c < kPiece; ++c) {
+      elements.at[c] = narrowed<T>(columns.at[first + c]);
+    }
+    *reinterpret_cast<Bits*>(to + first) = std::bit_cast<Bits>(elements);
   }
-  using Bits = detail::Packed<Count* static_cast<int>(sizeof(T))>;
-  *reinterpret_cast<Bits*>(to) = std::bit_cast<Bits>(elements);
 }
 
 /// Returns whether rows of `width` elements of type T, and floats that belong to their columns, can

@@ -3,6 +3,7 @@
 
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
+#include "elementwise/reduce_math.hpp"
 
 #include <bit>
 #include <cstdint>
@@ -27,20 +28,26 @@ struct LaneTeam {
       : lanes(1 << log2_lanes),
         lane(static_cast<int>(threadIdx.x) & (lanes - 1)),
         team(static_cast<int>(threadIdx.x) >> log2_lanes),
-        teams(kBlockThreads >> log2_lanes) {}
+        teams(static_cast<int>(blockDim.x) >> log2_lanes) {}
 
-  /// Replaces each value by its sum over the team.
-  template <int Count>
-  __device__ void sum(float (&values)[Count]) {
+  /// Replaces each value by its reduction over the team. `Reducer` is a class of
+  /// elementwise/reduce_math.hpp.
+  template <class Reducer, int Count>
+  __device__ void reduce(float (&values)[Count]) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
       if (distance < lanes) {
 #pragma unroll
         for (float& value : values) {
-          value += __shfl_xor_sync(kAllLanes, value, distance);
+          value = Reducer::combine(value, __shfl_xor_sync(kAllLanes, value, distance));
         }
       }
     }
+  }
+  /// Replaces each value by its sum over the team.
+  template <int Count>
+  __device__ void sum(float (&values)[Count]) {
+    reduce<Total>(values);
   }
   /// Returns lane 0's value.
   [[nodiscard]] __device__ float of_first_lane(float value) const {
@@ -58,20 +65,21 @@ struct BlockTeam {
 
   int lanes;  ///< threads per team
   int lane;
-  int turn = 0;  ///< the half of the shared memory that the next sum uses
+  int turn = 0;  ///< the half of the shared memory that the next reduction uses
 
   explicit __device__ BlockTeam(int)
       : lanes(static_cast<int>(blockDim.x)), lane(static_cast<int>(threadIdx.x)) {}
 
-  /// Replaces each value by its sum over the block, with one barrier. The next sum but one
-  /// overwrites the sums of the warps: when a thread begins it, all threads have passed the barrier
-  /// of the next sum, and have therefore read those of this one.
-  template <int Count>
-  __device__ void sum(float (&values)[Count]) {
+  /// Replaces each value by its reduction over the block, with one barrier. The next reduction but
+  /// one overwrites the values of the warps: when a thread begins it, all threads have passed the
+  /// barrier of the next reduction, and have therefore read those of this one. `Reducer` is a class
+  /// of elementwise/reduce_math.hpp.
+  template <class Reducer, int Count>
+  __device__ void reduce(float (&values)[Count]) {
     __shared__ Pack<float, Count> of_warps[2][MostThreads / 32];
-    auto* const sums = of_warps[turn];
+    auto* const reduced = of_warps[turn];
     turn ^= 1;
-    sum_of_warp(values);
+    reduce_warp<Reducer>(values);
     int const lane_of_warp = lane % 32;
     Pack<float, Count> pack;
     if (lane_of_warp == 0) {
@@ -79,28 +87,36 @@ struct BlockTeam {
       for (int k = 0; k < Count; ++k) {
         pack.lanes[k] = values[k];
       }
-      sums[lane / 32] = pack;
+      reduced[lane / 32] = pack;
     }
     __syncthreads();
-    pack = {};
+#pragma unroll
+    for (int k = 0; k < Count; ++k) {
+      pack.lanes[k] = Reducer::nothing();
+    }
     if (lane_of_warp < lanes / 32) {
-      pack = sums[lane_of_warp];
+      pack = reduced[lane_of_warp];
     }
 #pragma unroll
     for (int k = 0; k < Count; ++k) {
       values[k] = pack.lanes[k];
     }
-    sum_of_warp(values);
+    reduce_warp<Reducer>(values);
+  }
+  /// Replaces each value by its sum over the block.
+  template <int Count>
+  __device__ void sum(float (&values)[Count]) {
+    reduce<Total>(values);
   }
 
  private:
-  template <int Count>
-  static __device__ void sum_of_warp(float (&values)[Count]) {
+  template <class Reducer, int Count>
+  static __device__ void reduce_warp(float (&values)[Count]) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
 #pragma unroll
       for (float& value : values) {
-        value += __shfl_xor_sync(kAllLanes, value, distance);
+        value = Reducer::combine(value, __shfl_xor_sync(kAllLanes, value, distance));
       }
     }
   }
@@ -120,6 +136,12 @@ struct TeamSizes {
       log2_lanes = std::bit_width(lanes - 1);
       teams = kBlockThreads >> log2_lanes;
     }
+  }
+
+  /// Halves the teams of a block, and with them its threads, of which it must have more than 32.
+  void halve() {
+    threads /= 2;
+    teams /= 2;
   }
 };
 

@@ -3,9 +3,10 @@
 #include "common/id_report.cuh"
 #include "common/launch.cuh"
 #include "common/real_types.hpp"
+#include "elementwise/long_rows.cuh"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
-#include "elementwise/row_lanes.cuh"
+#include "elementwise/rows_in_registers.cuh"
 #include "elementwise/softmax.hpp"
 #include "elementwise/softmax_math.hpp"
 
@@ -25,35 +26,303 @@ __device__ std::int64_t length_of(SoftmaxArgs const& args, std::int64_t row) {
   return length < 0 ? 0 : min(length, args.columns);
 }
 
-template <class T, int PerLane>
-__global__ void __launch_bounds__(kBlockThreads)
-    softmax_by_lanes_kernel(__grid_constant__ SoftmaxArgs const args, int log2_lanes) {
-  RowOfLanes const place(log2_lanes);
-  bool const exists = place.row < args.rows;
-  std::int64_t const length = exists ? length_of(args, place.row) : 0;
-  std::int64_t const first = place.row * args.columns;
-  float values[PerLane] = {};
-  float largest = Largest::nothing();
-  place.for_each<PerLane>(length, [&](int k, int column) {
-    values[k] = args.input[first + column];
-    largest = Largest::combine(largest, values[k]);
-  });
-  largest = reduce_lanes<Largest>(largest, place.lanes);
-  float sum = 0.0F;
-  place.for_each<PerLane>(length, [&](int k, int) {
-    values[k] = std::exp(values[k] - largest);
-    sum += values[k];
-  });
-  sum = reduce_lanes<Total>(sum, place.lanes);
-  place.for_each<PerLane>(exists ? args.columns : 0, [&](int k, int column) {
-    static_cast<T*>(args.output)[first + column] =
-        narrowed<T>(column < length ? values[k] / sum : 0.0F);
-  });
+// Rows in registers have values in columns that do not exist, too: -infinity, which changes neither
+// a maximum nor a sum of exponentials. All kernels multiply by reciprocals of sums instead of
+// dividing.
+
+/// Returns exp(x) of a difference x of two elements of type T. For half precision, rounding x *
+/// log2(e) costs |x| 2^-24 of the result, which is far less than rounding the elements has cost,
+/// and takes a third of the instructions.
+template <class T>
+__device__ float exponential_of(float x) {
+  if constexpr (sizeof(T) < sizeof(float)) {
+    constexpr float kLog2OfE = 1.44269504F;
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * kLog2OfE));
+    return result;
+  } else {
+    return std::exp(x);
+  }
 }
+/// Replaces each value by the exponential of value - shift, and returns the thread's sum of them.
+template <class T, int Count>
+__device__ float exponentials_of(float (&values)[Count], float shift) {
+  float sum = 0.0F;
+#pragma unroll
+  for (float& value : values) {
+    value = exponential_of<T>(value - shift);
+    sum += value;
+  }
+  return sum;
+}
+template <int Count>
+__device__ float largest_of(float const (&values)[Count]) {
+  float largest = values[0];
+#pragma unroll
+  for (int k = 1; k < Count; ++k) {
+    largest = Largest::combine(largest, values[k]);
+  }
+  return largest;
+}
+
+/// The softmax of rows in registers.
+template <class T>
+struct Softmax {
+  using In = float;
+  using Out = T;
+  static constexpr int kInputs = 1;
+  SoftmaxArgs args;
+
+  [[nodiscard]] __host__ __device__ std::int64_t rows() const { return args.rows; }
+  [[nodiscard]] __host__ __device__ std::int64_t columns() const { return args.columns; }
+  [[nodiscard]] __host__ __device__ float const* input(int) const { return args.input; }
+  [[nodiscard]] __host__ __device__ T* output() const { return static_cast<T*>(args.output); }
+
+  template <class Place>
+  __device__ void operator()(typename Place::Team& team, Place const& place) const {
+    constexpr int kRows = Place::kRows;
+    int lengths[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      lengths[r] = place.exists(r) ? static_cast<int>(length_of(args, place.number(r))) : 0;
+    }
+    typename Place::Packed packed[kRows];
+    place.load(0, lengths, -HUGE_VALF, packed);
+    float values[kRows][Place::kCount];
+    Place::widen_to(values, packed);
+    if (args.lengths != nullptr) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        place.for_each(lengths[r], [&](int k, int column) {
+          values[r][k] = column < lengths[r] ? values[r][k] : -HUGE_VALF;
+        });
+      }
+    }
+    float largest[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      largest[r] = largest_of(values[r]);
+    }
+    team.template reduce<Largest>(largest);
+    float sums[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      sums[r] = exponentials_of<float>(values[r], largest[r]);
+    }
+    team.sum(sums);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      sums[r] = 1.0F / sums[r];
+    }
+    place.store([&](int r, int k, int column) {
+      return column < lengths[r] ? values[r][k] * sums[r] : 0.0F;
+    });
+  }
+};
+
+/// The gradient of the softmax of rows in registers.
+template <class T>
+struct SoftmaxGradient {
+  using In = T;
+  using Out = T;
+  static constexpr int kInputs = 2;
+  SoftmaxGradientArgs args;
+
+  [[nodiscard]] __host__ __device__ std::int64_t rows() const { return args.rows; }
+  [[nodiscard]] __host__ __device__ std::int64_t columns() const { return args.columns; }
+  [[nodiscard]] __host__ __device__ T const* input(int i) const {
+    return static_cast<T const*>(i == 0 ? args.output : args.output_gradient);
+  }
+  [[nodiscard]] __host__ __device__ T* output() const {
+    return static_cast<T*>(args.input_gradient);
+  }
+
+  template <class Place>
+  __device__ void operator()(typename Place::Team& team, Place const& place) const {
+    constexpr int kRows = Place::kRows;
+    int widths[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      widths[r] = place.exists(r) ? place.width : 0;
+    }
+    typename Place::Packed outputs[kRows];
+    typename Place::Packed gradients[kRows];
+    place.load(0, widths, T{}, outputs);
+    place.load(1, widths, T{}, gradients);
+    float totals[kRows] = {};
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int k = 0; k < Place::kCount; ++k) {
+        totals[r] += weighted(at<Place>(outputs[r], k), at<Place>(gradients[r], k));
+      }
+      outputs[r].forget_widened();
+      gradients[r].forget_widened();
+    }
+    team.sum(totals);
+    place.store([&](int r, int k, int) {
+      return gradient_of(at<Place>(outputs[r], k), at<Place>(gradients[r], k), totals[r]);
+    });
+  }
+
+ private:
+  template <class Place>
+  static __device__ float at(typename Place::Packed const& packed, int k) {
+    return packed.at(k / Place::kVector, k % Place::kVector);
+  }
+};
+
+/// Returns the class of a row. Of the threads that share the row, the one with `notes` records a
+/// bad class and whether the row counts.
+__device__ ClassOfRow class_of(CrossEntropyArgs const& args,
+                               std::int64_t row,
+                               bool notes,
+                               OutOfRangeIds& out_of_range) {
+  ClassOfRow const chosen(args, row);
+  if (notes && args.counted != nullptr) {
+    args.counted[row] = chosen.counted;
+  }
+  if (notes && chosen.is_bad) {
+    out_of_range.add(chosen.column);
+  }
+  return chosen;
+}
+
+/// The cross-entropy of rows in registers, and its gradients.
+template <class T, class Gradient>
+struct CrossEntropy {
+  using In = T;
+  using Out = Gradient;
+  static constexpr int kInputs = 1;
+  CrossEntropyArgs args;
+  T absent;  ///< -infinity
+
+  explicit CrossEntropy(CrossEntropyArgs const& of_rows)
+      : args(of_rows), absent(from_float<T>(-HUGE_VALF)) {}
+
+  [[nodiscard]] __host__ __device__ std::int64_t rows() const { return args.rows; }
+  [[nodiscard]] __host__ __device__ std::int64_t columns() const { return args.columns; }
+  [[nodiscard]] __host__ __device__ T const* input(int) const {
+    return static_cast<T const*>(args.logits);
+  }
+  [[nodiscard]] __host__ __device__ Gradient* output() const {
+    return static_cast<Gradient*>(args.gradients);
+  }
+
+  template <class Place>
+  __device__ void operator()(typename Place::Team& team, Place const& place) const {
+    constexpr int kRows = Place::kRows;
+    OutOfRangeIds out_of_range;
+    int widths[kRows];     // 0 for a row without loss
+    int classes[kRows];    // -1 for a row without loss
+    float weights[kRows];  // 0 for a row without loss
+    float below[kRows];    // the logit of the class, then below_largest() of it
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      bool const exists = place.exists(r);
+      // Lanes without a row of their own follow the last one, and write nothing.
+      auto const row = exists ? place.number(r) : args.rows - 1;
+      auto const chosen = class_of(args, row, exists && team.lane == 0, out_of_range);
+      bool const counts = exists && chosen.counts;
+      widths[r] = counts ? place.width : 0;
+      classes[r] = counts ? static_cast<int>(chosen.column) : -1;
+      weights[r] = counts ? chosen.weight : 0.0F;
+      below[r] = counts ? widen(place.input(0, r)[classes[r]]) : 0.0F;
+    }
+    report_out_of_range(args.report, out_of_range, args.columns);
+    typename Place::Packed packed[kRows];
+    place.load(0, widths, absent, packed);
+    float values[kRows][Place::kCount];
+    Place::widen_to(values, packed);
+    if (args.candidates != nullptr) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        leave_out_hits(place, widths[r], classes[r], values[r]);
+      }
+    }
+    float largest[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      largest[r] = largest_of(values[r]);
+    }
+    team.template reduce<Largest>(largest);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      below[r] = below_largest(below[r], largest[r]);
+      subtract_largest(values[r], widths[r] == 0 ? 0.0F : largest[r]);
+    }
+    SmoothedTarget const target(args);
+    float totals[kRows] = {};
+    if (args.smoothing != 0.0F) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        place.for_each(widths[r], [&](int k, int) { totals[r] += values[r][k]; });
+      }
+      team.sum(totals);
+    }
+    float sums[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      sums[r] = exponentials_of<T>(values[r], 0.0F);
+    }
+    team.sum(sums);
+    float others[kRows];  // the weighted target of columns that are not the class
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      bool const counts = widths[r] != 0;
+      if (team.lane == 0 && place.exists(r)) {
+        args.losses[place.number(r)] =
+            counts ? weights[r] * target.loss(std::log(sums[r]), below[r], totals[r]) : 0.0F;
+      }
+      sums[r] = counts ? weights[r] / sums[r] : 0.0F;
+      others[r] = counts ? weights[r] * target.of_each : 0.0F;
+    }
+    place.store([&](int r, int k, int) { return values[r][k] * sums[r] - others[r]; });
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (widths[r] != 0 && place.has(classes[r])) {
+        float const probability = exponential_of<T>(below[r]) * sums[r];
+        place.row_of_output(r)[classes[r]] =
+            narrowed<Gradient>(probability - weights[r] * target.at(true));
+      }
+    }
+  }
+
+ private:
+  /// Sets the logits of columns that have the id of the class, but are others, to -infinity.
+  template <class Place>
+  __device__ void leave_out_hits(Place const& place,
+                                 int width,
+                                 int of_class,
+                                 float (&values)[Place::kCount]) const {
+    std::int64_t const id = width == 0 ? 0 : args.candidates[of_class];
+    place.for_each(width, [&](int k, int column) {
+      bool const is_hit = column != of_class && args.candidates[column] == id;
+      values[k] = is_hit ? -HUGE_VALF : values[k];
+    });
+  }
+  /// Replaces each value by below_largest().
+  template <int Count>
+  static __device__ void subtract_largest(float (&values)[Count], float largest) {
+    if (largest == HUGE_VALF) {
+#pragma unroll
+      for (float& value : values) {
+        value = value == largest ? 0.0F : -HUGE_VALF;
+      }
+      return;
+    }
+#pragma unroll
+    for (float& value : values) {
+      value -= largest;
+    }
+  }
+};
+
+// Rows that are too long for registers are read several times, at best from the cache.
 
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads)
-    softmax_by_blocks_kernel(__grid_constant__ SoftmaxArgs const args) {
+    softmax_of_long_rows_kernel(__grid_constant__ SoftmaxArgs const args) {
   std::int64_t const row = blockIdx.x;
   std::int64_t const length = length_of(args, row);
   float const* const input = args.input + row * args.columns;
@@ -67,37 +336,16 @@ __global__ void __launch_bounds__(kBlockThreads)
       length,
       [&](std::int64_t column) { exponentials.add(std::exp(input[column] - largest)); },
       [&] { exponentials.fold(); });
-  float const sum = reduce_block<Total>(exponentials.get());
+  float const scale = 1.0F / reduce_block<Total>(exponentials.get());
   for_each_of_block(args.columns, [&](std::int64_t column) {
-    output[column] = narrowed<T>(column < length ? std::exp(input[column] - largest) / sum : 0.0F);
-  });
-}
-
-template <class T, int PerLane>
-__global__ void __launch_bounds__(kBlockThreads)
-    softmax_gradient_by_lanes_kernel(__grid_constant__ SoftmaxGradientArgs const args,
-                                     int log2_lanes) {
-  RowOfLanes const place(log2_lanes);
-  std::int64_t const columns = place.row < args.rows ? args.columns : 0;
-  std::int64_t const first = place.row * args.columns;
-  float outputs[PerLane] = {};
-  float gradients[PerLane] = {};
-  float total = 0.0F;
-  place.for_each<PerLane>(columns, [&](int k, int column) {
-    outputs[k] = widen(static_cast<T const*>(args.output)[first + column]);
-    gradients[k] = widen(static_cast<T const*>(args.output_gradient)[first + column]);
-    total += weighted(outputs[k], gradients[k]);
-  });
-  total = reduce_lanes<Total>(total, place.lanes);
-  place.for_each<PerLane>(columns, [&](int k, int column) {
-    static_cast<T*>(args.input_gradient)[first + column] =
-        narrowed<T>(gradient_of(outputs[k], gradients[k], total));
+    output[column] =
+        narrowed<T>(column < length ? std::exp(input[column] - largest) * scale : 0.0F);
   });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads)
-    softmax_gradient_by_blocks_kernel(__grid_constant__ SoftmaxGradientArgs const args) {
+    gradient_of_long_rows_kernel(__grid_constant__ SoftmaxGradientArgs const args) {
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * args.columns;
   auto const* const output = static_cast<T const*>(args.output) + first;
   auto const* const output_gradient = static_cast<T const*>(args.output_gradient) + first;
@@ -116,116 +364,57 @@ __global__ void __launch_bounds__(kBlockThreads)
   });
 }
 
-/// Returns the class of a row. Of the threads that share the row, the one with `notes` records a
-/// bad class and whether the row counts.
-__device__ ClassOfRow class_of(CrossEntropyArgs const& args,
-                               std::int64_t row,
-                               bool notes,
-                               OutOfRangeIds& out_of_range) {
-  ClassOfRow const chosen(args, row);
-  if (notes && args.counted != nullptr) {
-    args.counted[row] = chosen.counted;
-  }
-  if (notes && chosen.is_bad) {
-    out_of_range.add(chosen.column);
-  }
-  return chosen;
-}
-
-template <class T, class Gradient, int PerLane>
+template <class T, class Gradient, bool kHasCandidates>
 __global__ void __launch_bounds__(kBlockThreads)
-    cross_entropy_by_lanes_kernel(__grid_constant__ CrossEntropyArgs const args, int log2_lanes) {
-  RowOfLanes const place(log2_lanes);
-  bool const exists = place.row < args.rows;
-  OutOfRangeIds out_of_range;
-  // Lanes without a row of their own follow the last one, and write nothing.
-  auto const row = exists ? place.row : args.rows - 1;
-  auto const chosen = class_of(args, row, exists && place.lane == 0, out_of_range);
-  LogitsOfRow<T> const logits(args, row, chosen.column);
-  std::int64_t const length = exists && chosen.counts ? args.columns : 0;
-  float values[PerLane] = {};
-  float largest = Largest::nothing();
-  place.for_each<PerLane>(length, [&](int k, int column) {
-    values[k] = logits.at(column);
-    largest = Largest::combine(largest, values[k]);
-  });
-  largest = reduce_lanes<Largest>(largest, place.lanes);
-  SmoothedTarget const target(args);
-  float sum = 0.0F;
-  float total = 0.0F;
-  place.for_each<PerLane>(length, [&](int k, int) {
-    float const below = below_largest(values[k], largest);
-    total += below;
-    values[k] = std::exp(below);
-    sum += values[k];
-  });
-  sum = reduce_lanes<Total>(sum, place.lanes);
-  if (args.smoothing != 0.0F) {
-    total = reduce_lanes<Total>(total, place.lanes);
-  }
-  place.for_each<PerLane>(exists ? args.columns : 0, [&](int k, int column) {
-    float const gradient = values[k] / sum - target.at(column == chosen.column);
-    static_cast<Gradient*>(args.gradients)[row * args.columns + column] =
-        narrowed<Gradient>(chosen.counts ? chosen.weight * gradient : 0.0F);
-  });
-  if (exists && place.lane == 0) {
-    args.losses[row] =
-        chosen.counts
-            ? chosen.weight * target.loss(std::log(sum),
-                                          below_largest(logits.at(chosen.column), largest),
-                                          total)
-            : 0.0F;
-  }
-  report_out_of_range(args.report, out_of_range, args.columns);
-}
-
-template <class T, class Gradient>
-__global__ void __launch_bounds__(kBlockThreads)
-    cross_entropy_by_blocks_kernel(__grid_constant__ CrossEntropyArgs const args) {
+    cross_entropy_of_long_rows_kernel(__grid_constant__ CrossEntropyArgs const args) {
   std::int64_t const row = blockIdx.x;
   OutOfRangeIds out_of_range;
   auto const chosen = class_of(args, row, threadIdx.x == 0, out_of_range);
-  LogitsOfRow<T> const logits(args, row, chosen.column);
-  std::int64_t const length = chosen.counts ? args.columns : 0;
+  report_out_of_range(args.report, out_of_range, args.columns);
   auto* const gradients = static_cast<Gradient*>(args.gradients) + row * args.columns;
+  if (!chosen.counts) {
+    // The logits of the row are not read: its class may lie outside the array.
+    for_each_of_block(args.columns,
+                      [&](std::int64_t column) { gradients[column] = narrowed<Gradient>(0.0F); });
+    if (threadIdx.x == 0) {
+      args.losses[row] = 0.0F;
+    }
+    return;
+  }
+  LogitsOfRow<T> logits(args, row, chosen.column);
+  if constexpr (!kHasCandidates) {
+    logits.candidates = nullptr;  // so that no load waits for a comparison
+  }
   float largest = Largest::nothing();
-  for_each_of_block(
-      length, [&](std::int64_t column) { largest = Largest::combine(largest, logits.at(column)); });
+  for_each_of_block(args.columns, [&](std::int64_t column) {
+    largest = Largest::combine(largest, logits.at(column));
+  });
   largest = reduce_block<Largest>(largest);
+  auto const below = [&](std::int64_t column) { return below_largest(logits.at(column), largest); };
   LongSum exponentials;
   for_each_of_block(
-      length,
-      [&](std::int64_t column) {
-        exponentials.add(std::exp(below_largest(logits.at(column), largest)));
-      },
+      args.columns,
+      [&](std::int64_t column) { exponentials.add(exponential_of<T>(below(column))); },
       [&] { exponentials.fold(); });
   float const sum = reduce_block<Total>(exponentials.get());
   SmoothedTarget const target(args);
   float total = 0.0F;
   if (args.smoothing != 0.0F) {
-    LongSum below;
+    LongSum of_all;
     for_each_of_block(
-        length,
-        [&](std::int64_t column) { below.add(below_largest(logits.at(column), largest)); },
-        [&] { below.fold(); });
-    total = reduce_block<Total>(below.get());
+        args.columns,
+        [&](std::int64_t column) { of_all.add(below(column)); },
+        [&] { of_all.fold(); });
+    total = reduce_block<Total>(of_all.get());
   }
+  float const scale = chosen.weight / sum;
   for_each_of_block(args.columns, [&](std::int64_t column) {
-    // The logits of a row that does not count are not read: its class may lie outside the array.
-    gradients[column] = narrowed<Gradient>(
-        chosen.counts ? chosen.weight * (std::exp(below_largest(logits.at(column), largest)) / sum -
-                                         target.at(column == chosen.column))
-                      : 0.0F);
+    gradients[column] = narrowed<Gradient>(exponential_of<T>(below(column)) * scale -
+                                           chosen.weight * target.at(column == chosen.column));
   });
   if (threadIdx.x == 0) {
-    args.losses[row] =
-        chosen.counts
-            ? chosen.weight * target.loss(std::log(sum),
-                                          below_largest(logits.at(chosen.column), largest),
-                                          total)
-            : 0.0F;
+    args.losses[row] = chosen.weight * target.loss(std::log(sum), below(chosen.column), total);
   }
-  report_out_of_range(args.report, out_of_range, args.columns);
 }
 
 }  // namespace
@@ -236,15 +425,12 @@ void softmax(CudaStream stream, SoftmaxArgs const& args) {
   }
   with_real_type("softmax: an output", args.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    if (args.columns > kLongestRowOfLanes) {
-      softmax_by_blocks_kernel<T>
+    if (Softmax<T> const function{args}; fits_registers(function)) {
+      launch_in_registers(stream.handle, function);
+    } else {
+      softmax_of_long_rows_kernel<T>
           <<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
-      return;
     }
-    with_row_lanes(args.rows, args.columns, [&](auto per_lane, int log2_lanes, unsigned blocks) {
-      softmax_by_lanes_kernel<T, decltype(per_lane)::value>
-          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
-    });
   });
   check_launch("softmax");
 }
@@ -255,15 +441,12 @@ void softmax_gradient(CudaStream stream, SoftmaxGradientArgs const& args) {
   }
   with_real_type("softmax_gradient: an output", args.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    if (args.columns > kLongestRowOfLanes) {
-      softmax_gradient_by_blocks_kernel<T>
+    if (SoftmaxGradient<T> const function{args}; fits_registers(function)) {
+      launch_in_registers(stream.handle, function);
+    } else {
+      gradient_of_long_rows_kernel<T>
           <<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
-      return;
     }
-    with_row_lanes(args.rows, args.columns, [&](auto per_lane, int log2_lanes, unsigned blocks) {
-      softmax_gradient_by_lanes_kernel<T, decltype(per_lane)::value>
-          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
-    });
   });
   check_launch("softmax_gradient");
 }
@@ -275,15 +458,14 @@ void softmax_cross_entropy(CudaStream stream, CrossEntropyArgs const& args) {
   auto const launch = [&](auto type, auto gradient_type) {
     using T = typename decltype(type)::type;
     using Gradient = typename decltype(gradient_type)::type;
-    if (args.columns > kLongestRowOfLanes) {
-      cross_entropy_by_blocks_kernel<T, Gradient>
-          <<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
-      return;
+    if (CrossEntropy<T, Gradient> const function(args); fits_registers(function)) {
+      launch_in_registers(stream.handle, function);
+    } else {
+      auto* const kernel = args.candidates == nullptr
+                               ? cross_entropy_of_long_rows_kernel<T, Gradient, false>
+                               : cross_entropy_of_long_rows_kernel<T, Gradient, true>;
+      kernel<<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
     }
-    with_row_lanes(args.rows, args.columns, [&](auto per_lane, int log2_lanes, unsigned blocks) {
-      cross_entropy_by_lanes_kernel<T, Gradient, decltype(per_lane)::value>
-          <<<blocks, kBlockThreads, 0, stream.handle>>>(args, log2_lanes);
-    });
   };
   with_real_types("softmax_cross_entropy: logits", args.dtype, args.gradient_dtype, launch);
   check_launch("softmax_cross_entropy");

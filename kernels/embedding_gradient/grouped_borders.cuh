@@ -42,8 +42,9 @@ inline constexpr int kBordersABlock = 32;  ///< lane l of every warp checks part
 
 /// Completes rows whose sorted positions lie in several parts. One lane per part checks whether a
 /// row ends in the part that began in an earlier part. The warps take such rows in turn, and add
-/// the partial sums of the earlier parts (tails) and of the row's last part (head). No other warp
-/// finishes the row.
+/// the partial sums of the earlier parts (tails) and of the row's last part (head). Blocks along
+/// the grid's y dimension share the columns, if there is more than one. No other warp finishes
+/// these columns of the row.
 template <class Sink>
 __global__ void __launch_bounds__(kGroupedThreads)
     grouped_borders_kernel(__grid_constant__ GroupedPlaces const places,
@@ -61,6 +62,7 @@ __global__ void __launch_bounds__(kGroupedThreads)
   std::int32_t const start = ends ? places.starts[rank] : 0;
   unsigned const found = __ballot_sync(kAllLanes, ends);
   auto const step = sink.step();
+  auto const columns = columns_of_block(shape);
   for (int turn = 0; turn < __popc(found); turn += kGroupedWarps) {
     int const owner = static_cast<int>(__fns(found, 0, turn + warp + 1)) & 31;
     bool const exists = turn + warp < __popc(found);
@@ -73,6 +75,7 @@ __global__ void __launch_bounds__(kGroupedThreads)
                          exists};
     sum_ranges(
         mine,
+        columns,
         shape,
         [&](WarpRange const& range) {
           TailsOfRow const row(static_cast<std::uint32_t>(range.start),

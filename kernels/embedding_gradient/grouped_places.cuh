@@ -21,20 +21,28 @@ struct GroupedPlaces {
   std::int64_t capacity;
 };
 
-/// The division of sorted positions into equal parts, enough of them to fill a large GPU. Depends
-/// on the capacity and the width alone.
+/// The division of sorted positions into equal parts, enough of them to fill a large GPU: narrow
+/// rows, of which few lanes share each, have more parts. Depends on the capacity and the width
+/// alone.
 struct PartsOfPlaces {
   std::int64_t places;
   std::int64_t parts;
   std::int64_t a_block;  ///< parts per block
 
   PartsOfPlaces(std::int64_t capacity, std::int64_t width)
-      : places(std::clamp<std::int64_t>(ceil_div(capacity, kParts * kStep) * kStep, kStep, 256)),
+      : places(std::clamp<std::int64_t>(
+            ceil_div(capacity, parts_of(RowLanes(width, 4)) * kStep) * kStep, kStep, 256)),
         parts(ceil_div(capacity, places)),
         a_block(kGroupedThreads / RowLanes(width, 4).lanes()) {}
 
  private:
+  static std::int64_t parts_of(RowLanes const& shape) {
+    return std::max(kParts, kLanes / shape.lanes());
+  }
+
   static constexpr std::int64_t kParts = 16'384;
+  /// The fewest lanes that share many positions: about as many as a large GPU holds at once.
+  static constexpr std::int64_t kLanes = std::int64_t{1} << 17;
   static constexpr std::int64_t kStep = 16;  ///< a multiple of the rows that a sink has in flight
 };
 

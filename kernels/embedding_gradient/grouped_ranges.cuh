@@ -13,6 +13,22 @@ namespace msstream::ops::kernels {
 inline constexpr int kGroupedThreads = 256;
 inline constexpr int kGroupedWarps = kGroupedThreads / 32;
 
+/// Returns among how many blocks along a grid's y dimension the columns of a row are divided: each
+/// has as many as a group of lanes holds at once. Very wide rows are not divided.
+inline unsigned column_shares(RowLanes const& shape) {
+  constexpr std::int64_t kMost = 1024;
+  auto const shares = ceil_div<std::int64_t>(shape.width, shape.lanes() * 4);
+  return shares <= kMost ? static_cast<unsigned>(shares) : 1U;
+}
+/// Returns the columns of the calling block in a grid of column_shares() blocks along y.
+__device__ inline PlaceRange columns_of_block(RowLanes const& shape) {
+  if (gridDim.y == 1) {
+    return {0, shape.width};
+  }
+  std::int64_t const columns = shape.lanes() * 4;
+  return {blockIdx.y * columns, (blockIdx.y + 1) * columns};
+}
+
 /// A range of terms that one warp of a block adds to a single sum.
 struct WarpRange {
   PlaceRange range;
@@ -70,9 +86,11 @@ __device__ Columns<4> sum_of_long_range(PlaceRange range, RowLanes const& shape,
 /// Sums one range of terms per warp; a long range is added by the whole block. All threads of the
 /// block must call sum_ranges() together. load_of(range) returns a function of (i, column) that
 /// returns four columns. All lanes of one group call finish(range, column, sum), once for every
-/// four columns of a lane.
+/// four columns of a lane among `columns`, which are the same for all warps of the block and begin
+/// at a multiple of the columns that a group of lanes holds.
 template <class LoadOf, class Finish>
 __device__ void sum_ranges(WarpRange const& mine,
+                           PlaceRange const& columns,
                            RowLanes const& shape,
                            LoadOf const& load_of,
                            Finish const& finish) {
@@ -92,7 +110,7 @@ __device__ void sum_ranges(WarpRange const& mine,
   };
   std::int64_t const step = shape.lanes() * 4;
   if (mine.exists && !is_long) {
-    for (std::int64_t base = 0; base < shape.width; base += step) {
+    for (auto base = columns.begin; base < columns.end; base += step) {
       auto const column = base + shape.lane() * 4;
       auto const sum = sum_of_range(mine.range, shape, load_columns_of(mine, column));
       if (is_first_group) {
@@ -109,7 +127,7 @@ __device__ void sum_ranges(WarpRange const& mine,
     auto const [begin, end] = range.range;
     auto const share = ceil_div<std::int64_t>(end - begin, kGroupedWarps);
     PlaceRange const part{min(begin + warp * share, end), min(begin + (warp + 1) * share, end)};
-    for (std::int64_t base = 0; base < shape.width; base += step) {
+    for (auto base = columns.begin; base < columns.end; base += step) {
       auto const column = base + shape.lane() * 4;
       auto const partial = sum_of_long_range(part, shape, load_columns_of(range, column));
       if (is_first_group) {

@@ -205,8 +205,11 @@ void launch_grouped_sums(CudaStream stream,
                          stream>>>(
       places, source, rows, sink, shape, parts, borders.tails, borders.heads);
   check_launch("grouped sums, parts");
-  grouped_borders_kernel<<<grid_for(parts.parts, kBordersABlock), kGroupedThreads, 0, stream>>>(
-      places, sink, RowLanes(width, 4), parts, borders.tails, borders.heads);
+  RowLanes const whole_rows(width, 4);
+  dim3 const borders_grid(grid_for(parts.parts, kBordersABlock),
+                          Sink::kNeedsWholeRows ? 1U : column_shares(whole_rows));
+  grouped_borders_kernel<<<borders_grid, kGroupedThreads, 0, stream>>>(
+      places, sink, whole_rows, parts, borders.tails, borders.heads);
   check_launch("grouped sums, borders");
 }
 

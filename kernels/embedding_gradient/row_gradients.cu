@@ -11,7 +11,8 @@ namespace msstream::ops::kernels {
 namespace {
 
 /// Sums the gradients of rows in a single launch if there are few positions: a warp takes a row, or
-/// the whole block if the row has many positions.
+/// the whole block if the row has many positions. Blocks along the grid's y dimension share the
+/// columns, if there is more than one.
 template <class Source, class Rows, bool IsWhole>
 __global__ void __launch_bounds__(kGroupedThreads, 2)
     few_places_kernel(__grid_constant__ RowGradientArgs const args,
@@ -31,6 +32,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 2)
   }
   sum_ranges(
       mine,
+      columns_of_block(shape),
       shape,
       [&](WarpRange const&) {
         return [&](std::int64_t k, std::int64_t column) {
@@ -65,8 +67,9 @@ void launch(CudaStream stream, RowGradientArgs const& args, Rows const& rows) {
     return;
   }
   auto const launch_few = [&](auto const& source) {
-    few_places_kernel<<<grid_for(places, kGroupedWarps), kGroupedThreads, 0, stream>>>(
-        args, source, rows, sink, RowLanes(args.width, 4));
+    RowLanes const shape(args.width, 4);
+    dim3 const grid(grid_for(places, kGroupedWarps), column_shares(shape));
+    few_places_kernel<<<grid, kGroupedThreads, 0, stream>>>(args, source, rows, sink, shape);
     check_launch("embedding_gradient, few places");
   };
   bool const is_searched = lists_places(args.bags, args.pooling) &&

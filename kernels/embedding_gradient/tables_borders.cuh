@@ -3,7 +3,7 @@
 
 #include "common/search.hpp"
 #include "common/whole_sums.cuh"
-#include "embedding_gradient/tables_pairs.cuh"
+#include "embedding_gradient/tables_quads.cuh"
 
 #include <cstdint>
 #include <type_traits>
@@ -189,7 +189,7 @@ struct BorderOf<Sink, true> {
 /// Completes rows whose sorted positions lie in several parts. For a sink that finds tables, the
 /// blocks after those for the parts find the first distinct row of each table.
 template <class Sink>
-__global__ void __launch_bounds__(kTableSumThreads)
+__global__ void __launch_bounds__(kTableSumThreads, Sink::kIsWide ? 2 : 4)
     table_sum_borders_kernel(__grid_constant__ TablesGradientArgs const args,
                              __grid_constant__ Sink const sink,
                              TableSumParts const parts,
@@ -221,9 +221,13 @@ __global__ void __launch_bounds__(kTableSumThreads)
     if constexpr (Sink::kIsWide) {
       typename Sink::Division::Lane lane(static_cast<int>(column), 32 * kTableSumCount);
       lane.set_width(border.width);
-      typename Sink::Held ahead;
-      ahead.load(table, target, lane);
-      sink.finish(table, ahead, target, lane, sums, sink.squares_of(table, ahead, sums, shape));
+      typename Sink::Held held;
+      auto const row = static_cast<std::uint32_t>(target);
+      held.load(table, row, lane);
+      auto used = sums;
+      auto const squares =
+          sink.template squares_of<typename Sink::Division>(table, held, true, used, shape);
+      sink.finish(table, held, row, lane, used, squares);
     } else {
       auto const& sum = sums.at[0];
       typename Sink::Ahead ahead;
@@ -240,28 +244,39 @@ __global__ void __launch_bounds__(kTableSumThreads)
 template <class Sink>
 void launch_table_sums(CudaStream stream, TablesGradientArgs const& args, Sink const& sink) {
   auto const& plan = *args.plan;
-  TableSumParts const parts(args.places);
+  TableSumParts const parts(args.places, plan.widest);
   TableSumBorders const borders(args.workspace, parts, plan.widest);
-  auto const launch = [&](auto* kernel, auto const& division, RowLanes const& shape) {
-    kernel<<<grid_for(parts.parts, kTableSumThreads / shape.lanes()),
-             kTableSumThreads,
-             StagedTablePlaces::bytes_a_block(shape),
-             stream>>>(args,
-                       sink,
-                       division,
-                       parts,
-                       {stride_or(args.gradient_stride, plan.width), plan.argmax_width},
-                       borders.tails,
-                       borders.heads);
-    check_launch("sums of tables, parts");
-  };
+  auto const launch =
+      [&](auto* kernel, auto const& division, RowLanes const& shape, std::size_t shared_bytes) {
+        kernel<<<grid_for(parts.parts, kTableSumThreads / shape.lanes()),
+                 kTableSumThreads,
+                 shared_bytes,
+                 stream>>>(args,
+                           sink,
+                           division,
+                           parts,
+                           {stride_or(args.gradient_stride, plan.width), plan.argmax_width},
+                           borders.tails,
+                           borders.heads);
+        check_launch("sums of tables, parts");
+      };
   if (parts.parts > 0) {
-    if constexpr (Sink::kTakesPairs) {
+    if constexpr (Sink::kTakesQuads) {
       typename Sink::Division const division(plan.widest);
-      launch(table_sum_pairs_kernel<Sink>, division, division.shape);
+      auto const& shape = division.shape;
+      auto const shared_bytes = StagedTablePlaces<StagedQuadPlace>::bytes_a_block(shape) +
+                                SharedTables<typename Sink::Table>::bytes_a_block(shape);
+      if (args.factors != nullptr || args.argmax != nullptr) {
+        launch(table_sum_quads_kernel<Sink, true>, division, shape, shared_bytes);
+      } else {
+        launch(table_sum_quads_kernel<Sink, false>, division, shape, shared_bytes);
+      }
     } else {
       RowLanes const shape(plan.widest, kTableSumCount);
-      launch(table_sum_parts_kernel<Sink>, shape, shape);
+      launch(table_sum_parts_kernel<Sink>,
+             shape,
+             shape,
+             StagedTablePlaces<StagedTablePlace>::bytes_a_block(shape));
     }
   }
   auto const tables = static_cast<std::int64_t>(plan.tables.size());

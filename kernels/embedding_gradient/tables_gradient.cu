@@ -222,7 +222,7 @@ void embedding_tables_places(CudaStream stream, TablePlacesArgs const& args) {
 std::size_t embedding_tables_gradient_workspace_bytes(CudaStream,
                                                       std::int64_t places,
                                                       std::int64_t widest) {
-  return TableSumBorders(nullptr, TableSumParts(places), widest).bytes;
+  return TableSumBorders(nullptr, TableSumParts(places, widest), widest).bytes;
 }
 
 void embedding_tables_gradient(CudaStream stream, TablesGradientArgs const& args) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "embedding_gradient/tables_pairs.cuh"
+#include "embedding_gradient/tables_quads.cuh"
 #include "optimizer/optimizer_rows.cuh"
 
 #include <cstdint>
@@ -34,18 +34,54 @@ struct MovedTables {
   }
 };
 
+/// The columns of a target that a lane has, `Quads` times four, and where they are.
+template <OptimizerKind Kind, class Weight, int Quads>
+struct HeldQuads {
+  RowInMotion<Kind, Weight, true> at[Quads];
+  Weight* weights = nullptr;
+  float* state0 = nullptr;
+  float* state1 = nullptr;
+
+  template <class Table>
+  __device__ void load(Table const& table, std::uint32_t row, LaneQuads<Quads> const& lane) {
+    auto const& rows = table.rows;
+    auto const width = static_cast<std::uint32_t>(rows.width);
+    weights = row_at(rows.weights, row, width * sizeof(Weight)) + lane.column;
+    if constexpr (has_state0<Kind> && !has_row_state0<Kind>) {
+      state0 = row_at(rows.state0, row, width * sizeof(float)) + lane.column;
+    }
+    if constexpr (has_state1<Kind> && !has_row_state1<Kind>) {
+      state1 = row_at(rows.state1, row, width * sizeof(float)) + lane.column;
+    }
+#pragma unroll
+    for (int q = 0; q < Quads; ++q) {
+      int const further = q * lane.distance;
+      at[q].load_at(weights + further, state0 + further, state1 + further, lane.has(q));
+    }
+    at[0].load_row_state(rows, row);
+  }
+  __device__ void store(LaneQuads<Quads> const& lane) const {
+#pragma unroll
+    for (int q = 0; q < Quads; ++q) {
+      int const further = q * lane.distance;
+      at[q].store_at(weights + further, state0 + further, state1 + further, lane.has(q));
+    }
+  }
+};
+
 /// A sink that updates the rows of tables of one element type, and of one way of rounding, by the
 /// sums of their gradients, which are stored nowhere.
 template <OptimizerKind Kind, class Weight, bool IsWhole, class Rounding>
 struct MoveTableRows {
   static constexpr bool kIsWhole = IsWhole;
+  static constexpr bool kHasRowsOfState = has_state0<Kind> && !has_row_state0<Kind>;
   static constexpr bool kIsWide = false;
   /// Rules that add up other things than squares over a row do so in an order of their own.
-  static constexpr bool kTakesPairs = IsWhole && !has_trust_ratio<Kind>;
+  static constexpr bool kTakesQuads = IsWhole && !has_trust_ratio<Kind>;
   static constexpr int kInFlight = 4;
-  /// As many as the registers of the rule's state allow. Measured for row-wise Adagrad alone: 531
-  /// µs for 1.75 M positions of 1.17 M rows of 128 floats, on one H200.
-  static constexpr int kBlocks = !kTakesPairs || has_state1<Kind> ? 2
+  /// As many as the registers of the rule's state allow. For row-wise Adagrad of 1.75 M positions
+  /// of 1.17 M rows of 128 floats, one H200 took 498 µs with 4, 531 with 3 and 633 with 5.
+  static constexpr int kBlocks = !kTakesQuads || has_state1<Kind> ? 2
                                  : has_state0<Kind> && !has_row_state0<Kind>
                                      ? (Rounding::kIsStochastic ? 2 : 3)
                                      : (Rounding::kIsStochastic ? 3 : 4);
@@ -59,7 +95,15 @@ struct MoveTableRows {
     DeviceTable<Weight> rows;
     StepRule rule;
     Rounding rounding;
+    /// 1 / width if the width is a power of two, so that a product with it is the quotient by the
+    /// width; otherwise 0.
+    float over_width = 0.0F;
+
     __device__ bool exists() const { return rows.weights != nullptr; }
+    [[nodiscard]] __device__ float mean_of(float sum, int width) const {
+      return over_width != 0.0F ? __fmul_rn(sum, over_width)
+                                : __fdiv_rn(sum, static_cast<float>(width));
+    }
   };
   struct Ahead {
     RowInMotion<Kind, Weight, IsWhole> columns;
@@ -67,38 +111,36 @@ struct MoveTableRows {
       columns.load(table.rows, row, column);
     }
   };
-  /// The columns of a target that a lane of QuadPairs has.
-  struct Held {
-    using Row = RowInMotion<Kind, Weight, IsWhole>;
-    Row first;
-    Row second;
-
-    __device__ void load(Table const& table, std::int64_t row, LaneColumns const& lane) {
-      auto const at = row * table.rows.width + lane.column;
-      first.load_whole(table.rows, at, lane.has_first);
-      second.load_whole(table.rows, at + lane.distance, lane.has_second);
-      first.load_row_state(table.rows, row);
-    }
-  };
+  using Held = HeldQuads<Kind, Weight, Division::kQuads>;
   __device__ bool is_skipped() const { return kernels::is_skipped(state); }
-  /// Requests columns of a row and of its state.
-  __device__ void prefetch(Table const& table,
-                           std::int64_t row,
-                           ColumnsAhead const& columns) const {
-    auto const& rows = table.rows;
-    auto const at = row * rows.width;
-    prefetch_to_l2(rows.weights + at, columns);
-    if constexpr (has_state0<Kind> && !has_row_state0<Kind>) {
-      prefetch_to_l2(rows.state0 + at, columns);
+  /// Returns what a lane requests of targets ahead: a line of their weights, or their number of
+  /// state, if that is the first array of state and the weights have fewer lines.
+  __device__ LineAhead target_ahead(Table const& table,
+                                    int first_column,
+                                    int width,
+                                    int number) const {
+    LineAhead const line(table.rows.weights, first_column, width, number);
+    if (has_row_state0<Kind> && line.first == nullptr && table.exists()) {
+      auto const bytes = static_cast<int>(line.stride);
+      constexpr int kBytes = LineAhead::kBytes;
+      return {table.rows.state0, 0, 1, number - ceil_div(bytes, kBytes)};
     }
-    if constexpr (has_state1<Kind> && !has_row_state1<Kind>) {
-      prefetch_to_l2(rows.state1 + at, columns);
-    }
-    if constexpr (has_row_state<Kind>) {
-      if (columns.lane == 0) {
-        prefetch_to_l2((has_row_state0<Kind> ? rows.state0 : rows.state1) + row);
+    return line;
+  }
+  /// Returns what a lane requests of the rows of state, and of numbers of state, if these are the
+  /// second array.
+  __device__ LineAhead
+  state_ahead(Table const& table, int first_column, int width, bool is_second, int number) const {
+    if constexpr (kHasRowsOfState) {
+      if (!is_second) {
+        return {table.rows.state0, first_column, width, number};
       }
+      if constexpr (has_row_state1<Kind>) {
+        return {table.rows.state1, 0, 1, number};
+      }
+      return {table.rows.state1, first_column, width, number};
     }
+    return {};
   }
   __device__ Table table(TablesGradientArgs const& args, std::int32_t number) const {
     auto const* const moved = tables.find(number);
@@ -111,7 +153,8 @@ struct MoveTableRows {
              moved->state1,
              table.width},
             rule_of_step<Kind>(rule, moved->numbers, state),
-            Rounding(moved->rounding, state)};
+            Rounding(moved->rounding, state),
+            (table.width & (table.width - 1)) == 0 ? 1.0F / static_cast<float>(table.width) : 0.0F};
   }
   __device__ std::int64_t target_of(TablesGradientArgs const& args,
                                     std::int32_t number,
@@ -149,43 +192,61 @@ struct MoveTableRows {
     ahead.columns.store(table.rows, row, column);
   }
 
-  /// Returns the sum of the squares of a row's gradient to all of its lanes, if the rule needs it.
-  /// All lanes of the warp call it.
+  /// Returns the sum of the squares of a row's gradient to all of its lanes, if the rule needs it,
+  /// and makes the sum of a row that ends the gradient that the rule uses. All lanes of the warp
+  /// call it.
+  template <class Divided, int Quads>
   __device__ float squares_of(Table const& table,
-                              Held const& pair,
-                              PairOfColumns const& sum,
+                              HeldQuads<Kind, Weight, Quads> const& held,
+                              bool ends,
+                              QuadColumns<Quads>& sum,
                               RowLanes const& shape) const {
     if constexpr (has_row_state<Kind>) {
-      Rounded const of_lane = Rounded{pair.first.squares_of(table.rule, sum.first)} +
-                              Rounded{pair.second.squares_of(table.rule, sum.second)};
-      return Held::Row::sum_over_lanes_of_warp(of_lane.value, shape);
+      if (ends && !table.rule.keeps_gradients) {
+#pragma unroll
+        for (int q = 0; q < Quads; ++q) {
+          sum.at[q] = held.at[q].shaped_columns(table.rule, sum.at[q]);
+        }
+      }
+      float const of_lane = Divided::squares_of_lane([&](int q, float squares) {
+#pragma unroll
+        for (int c = 0; c < kTableSumCount; ++c) {
+          squares = add_square(squares, sum.at[q].at[c]);
+        }
+        return squares;
+      });
+      return RowInMotion<Kind, Weight, true>::sum_over_lanes_of_warp(of_lane, shape);
     } else {
       return 0.0F;
     }
   }
+  /// Takes a sum that squares_of() has made the gradient that the rule uses.
+  template <int Quads>
   __device__ void finish(Table const& table,
-                         Held& pair,
-                         std::int64_t row,
-                         LaneColumns const& lane,
-                         PairOfColumns const& sum,
+                         HeldQuads<Kind, Weight, Quads>& held,
+                         std::uint32_t row,
+                         LaneQuads<Quads> const& lane,
+                         QuadColumns<Quads> const& sum,
                          float squares) const {
-    auto const of_first = table.rounding.at(row, lane.column);
-    auto const of_second = table.rounding.at(row, lane.column + lane.distance);
+    float of_row = 0.0F;
     if constexpr (has_row_state<Kind>) {
-      auto of_row = move_row_state<Kind>(table.rule, squares, lane.width, pair.first.row_state);
-      asm("" : "+f"(of_row));  // otherwise the compiler computes it for each half of the columns
-      pair.first.move_columns_by(table.rule, sum.first, of_row, of_first);
-      pair.second.move_columns_by(table.rule, sum.second, of_row, of_second);
-      if (lane.column == 0) {
-        pair.first.store_row_state(table.rows, row);
-      }
-    } else {
-      pair.first.move_columns(table.rule, sum.first, squares, lane.width, of_first);
-      pair.second.move_columns(table.rule, sum.second, squares, lane.width, of_second);
+      of_row = move_row_state_by_mean<Kind>(
+          table.rule, table.mean_of(squares, lane.width), held.at[0].row_state);
+      asm("" : "+f"(of_row));  // otherwise the compiler computes it for each four columns
     }
-    auto const at = row * table.rows.width + lane.column;
-    pair.first.store_whole(table.rows, at, lane.has_first);
-    pair.second.store_whole(table.rows, at + lane.distance, lane.has_second);
+#pragma unroll
+    for (int q = 0; q < Quads; ++q) {
+      auto const rounding = table.rounding.at(row, lane.column_of(q));
+      if constexpr (has_row_state<Kind>) {
+        held.at[q].move_shaped_columns(table.rule, sum.at[q], of_row, rounding);
+      } else {
+        held.at[q].move_columns(table.rule, sum.at[q], squares, lane.width, rounding);
+      }
+    }
+    if (has_row_state<Kind> && lane.column == 0) {
+      held.at[0].store_row_state(table.rows, row);
+    }
+    held.store(lane);
   }
 };
 

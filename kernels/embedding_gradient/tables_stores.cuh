@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "embedding_gradient/tables_pairs.cuh"
+#include "embedding_gradient/tables_quads.cuh"
 
 #include <cstdint>
 
@@ -11,7 +11,7 @@ namespace msstream::ops::kernels {
 template <bool IsWhole>
 struct StoreTableSums {
   static constexpr bool kIsWhole = IsWhole;
-  static constexpr bool kTakesPairs = IsWhole;
+  static constexpr bool kTakesQuads = IsWhole;
   static constexpr bool kIsWide = false;
   using Division = QuadPairs;
   static constexpr int kInFlight = 4;
@@ -57,35 +57,33 @@ struct StoreTableSums {
   }
 
   /// Sums are stored where nothing is read.
-  __device__ void prefetch(Table const&, std::int64_t, ColumnsAhead const&) const {}
+  static constexpr bool kHasRowsOfState = false;
+  __device__ LineAhead target_ahead(Table const&, int, int, int) const { return {}; }
+  __device__ LineAhead state_ahead(Table const&, int, int, bool, int) const { return {}; }
   struct Held {
-    __device__ void load(Table const&, std::int64_t, LaneColumns const&) {}
+    __device__ void load(Table const&, std::uint32_t, Division::Lane const&) {}
   };
-  __device__ float squares_of(Table const&,
-                              Held const&,
-                              PairOfColumns const&,
-                              RowLanes const&) const {
+  template <class>
+  __device__ float squares_of(
+      Table const&, Held const&, bool, Division::Sum const&, RowLanes const&) const {
     return 0.0F;
   }
   __device__ void finish(Table const&,
                          Held const&,
-                         std::int64_t row,
-                         LaneColumns const& lane,
-                         PairOfColumns const& sum,
+                         std::uint32_t row,
+                         Division::Lane const& lane,
+                         Division::Sum const& sum,
                          float) const {
-    auto* const to = values + row * widest + lane.column;
-    if (lane.has_first) {
-      store(to, sum.first);
+    auto* const to =
+        row_at(values + lane.column, row, static_cast<std::uint32_t>(widest * sizeof(float)));
+#pragma unroll
+    for (int q = 0; q < Division::kQuads; ++q) {
+      if (lane.has(q)) {  // a streaming store, because the sum is not read soon
+        auto const& at = sum.at[q].at;
+        __stcs(reinterpret_cast<float4*>(to + q * lane.distance),
+               make_float4(at[0], at[1], at[2], at[3]));
+      }
     }
-    if (lane.has_second) {
-      store(to + lane.distance, sum.second);
-    }
-  }
-
- private:
-  /// Stores columns of a sum, which is not read soon.
-  static __device__ void store(float* to, Columns<kTableSumCount> const& sum) {
-    __stcs(reinterpret_cast<float4*>(to), make_float4(sum.at[0], sum.at[1], sum.at[2], sum.at[3]));
   }
 };
 

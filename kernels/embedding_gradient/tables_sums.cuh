@@ -30,10 +30,10 @@ inline constexpr int kTableSumCount = 4;  ///< columns per lane
 // A sink receives each row of gradients that has been summed up. It maps the rank (number) of a sum
 // to its target, a row of its memory:
 //
-//   kTakesPairs   whether rows are read four columns at a time. The sink then has Division, the
-//                 division of rows among lanes, Held, the columns of a target that a lane has, and
-//                 forms of squares_of() and finish() that take it
-//                 (embedding_gradient/tables_pairs.cuh)
+//   kTakesQuads   whether rows are read four columns at a time. The sink then has Division, the
+//                 division of rows among lanes, Held, the columns of a target that a lane has,
+//                 forms of squares_of() and finish() that take it, and what is requested ahead
+//                 (embedding_gradient/tables_quads.cuh)
 //   kIsWide       whether that is a division of rows of more than 128 columns, all of which the
 //                 lanes hold at once (embedding_gradient/tables_wide.cuh)
 //   kInFlight     otherwise: positions whose gradients and targets are requested at once
@@ -48,13 +48,20 @@ struct TableSumParts {
   std::int64_t places;  ///< positions per part
   std::int64_t parts;
 
-  explicit TableSumParts(std::int64_t all_places)
-      : places(std::clamp<std::int64_t>(ceil_div(all_places, kParts * kStep) * kStep, kStep, 256)),
+  /// The parts of positions in tables of up to `widest` columns. The narrower the rows, the more
+  /// parts a warp has at once, and the more parts fill a large GPU.
+  TableSumParts(std::int64_t all_places, std::int64_t widest)
+      : places(std::clamp<std::int64_t>(
+            ceil_div(all_places, wanted_parts(widest) * kStep) * kStep, kStep, 256)),
         parts(ceil_div(all_places, places)) {}
 
  private:
-  static constexpr std::int64_t kParts = 16'384;  // enough to fill a large GPU
+  static constexpr std::int64_t kLanes = 262'144;
   static constexpr std::int64_t kStep = 16;
+
+  static std::int64_t wanted_parts(std::int64_t widest) {
+    return std::min<std::int64_t>(kLanes / row_lanes(widest), 32'768);
+  }
 };
 
 /// The partial sums of rows whose sorted positions lie in several parts; a second launch adds them.
@@ -147,6 +154,8 @@ struct alignas(16) StagedTablePlace {
   std::int32_t place = 0;
   float factor = 1.0F;
 
+  __device__ void set_element(std::int64_t number) { element = number; }
+  __device__ void set_target(std::int64_t number) { target = number; }
   /// Reads the target from shared memory when it is needed, because keeping the targets of all
   /// positions in flight would take too many registers.
   __device__ std::int64_t target_again() const {
@@ -156,18 +165,19 @@ struct alignas(16) StagedTablePlace {
 
 /// The next positions of a group of lanes, in shared memory. The lanes look them up together, so
 /// that they wait only once for all of them.
+template <class Place>
 struct StagedTablePlaces {
   static constexpr int kLeast = 4;
 
   std::uint32_t count;  ///< a multiple of kLeast, which is a multiple of Sink::kInFlight
-  StagedTablePlace* places;
+  Place* places;
 
   static __host__ __device__ int count_of(RowLanes const& shape) {
     return 2 * shape.lanes() > kLeast ? 2 * shape.lanes() : kLeast;
   }
   static std::size_t bytes_a_block(RowLanes const& shape) {
     return static_cast<std::size_t>(kTableSumThreads / shape.lanes() * count_of(shape)) *
-           sizeof(StagedTablePlace);
+           sizeof(Place);
   }
   __device__ explicit StagedTablePlaces(RowLanes const& shape)
       : count(static_cast<std::uint32_t>(count_of(shape))), places(memory()) {
@@ -175,19 +185,19 @@ struct StagedTablePlaces {
   }
 
  private:
-  static __device__ StagedTablePlace* memory() {
-    extern __shared__ StagedTablePlace staged_of_block[];
-    return staged_of_block;
+  static __device__ Place* memory() {
+    extern __shared__ uint4 staged_of_block[];
+    return reinterpret_cast<Place*>(staged_of_block);
   }
 };
 
 /// Looks up one sorted position.
-template <class Sink>
-__device__ StagedTablePlace stage_place(TablesGradientArgs const& args,
-                                        BagWidths const& widths,
-                                        Sink const& sink,
-                                        std::uint32_t at) {
-  StagedTablePlace staged;
+template <class Place, class Sink>
+__device__ Place stage_place(TablesGradientArgs const& args,
+                             BagWidths const& widths,
+                             Sink const& sink,
+                             std::uint32_t at) {
+  Place staged;
   auto const rank = __ldg(args.ranks + at);
   auto const rank_behind = at + 1 < args.places ? __ldg(args.ranks + at + 1) : -1;
   staged.place = __ldg(args.positions + at);
@@ -199,32 +209,32 @@ __device__ StagedTablePlace stage_place(TablesGradientArgs const& args,
   auto const table = bag / batch;
   staged.table = static_cast<std::int32_t>(table);
   staged.row = static_cast<std::int32_t>(bag - table * batch);
-  staged.element = staged.row * widths.output + __ldg(&args.tables[table].first_column);
+  staged.set_element(staged.row * widths.output + __ldg(&args.tables[table].first_column));
   if (args.factors != nullptr) {
     staged.factor = __ldg(args.factors + staged.place);
   }
   if (rank != rank_behind) {
-    staged.target = sink.target_of(args, staged.table, rank);
+    staged.set_target(sink.target_of(args, staged.table, rank));
   }
   return staged;
 }
 
 /// Looks up sorted positions of one table from `first` on, as many as fit and are before `end`.
 /// Returns their number, and marks the others so that they add nothing.
-template <class Sink>
+template <class Place, class Sink>
 __device__ std::uint32_t stage_places(TablesGradientArgs const& args,
                                       BagWidths const& widths,
                                       RowLanes const& shape,
                                       Sink const& sink,
                                       std::uint32_t first,
                                       std::uint32_t end,
-                                      StagedTablePlaces const& staged) {
+                                      StagedTablePlaces<Place> const& staged) {
   auto const lanes = lanes_of_group(shape);
   auto const lane = static_cast<std::uint32_t>(shape.lane());
   __syncwarp(lanes);  // all lanes have used the previous positions
   for (auto i = lane; i < staged.count; i += shape.lanes()) {
     staged.places[i] =
-        first + i < end ? stage_place(args, widths, sink, first + i) : StagedTablePlace{};
+        first + i < end ? stage_place<Place>(args, widths, sink, first + i) : Place{};
   }
   __syncwarp(lanes);
   auto const table = staged.places[0].table;
@@ -239,7 +249,7 @@ __device__ std::uint32_t stage_places(TablesGradientArgs const& args,
   }
   for (auto i = lane; i < staged.count; i += shape.lanes()) {
     if (i >= count) {
-      staged.places[i] = StagedTablePlace{};
+      staged.places[i] = Place{};
     }
   }
   __syncwarp(lanes);
@@ -281,7 +291,7 @@ __device__ void sum_places(TablesGradientArgs const& args,
                            bool& is_head,
                            Columns<kTableSumCount>& sum) {
   constexpr int kInFlight = Sink::kInFlight;
-  static_assert(StagedTablePlaces::kLeast % kInFlight == 0);
+  static_assert(StagedTablePlaces<StagedTablePlace>::kLeast % kInFlight == 0);
   auto const width = static_cast<int>(shape.width);
   int const columns = width - column;
   for (std::uint32_t next = 0; next < count; next += kInFlight) {
@@ -359,7 +369,7 @@ __global__ void __launch_bounds__(kTableSumThreads, Sink::kBlocks)
   }
   auto const part = grid_thread() >> shape.log2_lanes;
   TableSumPart const mine(args, parts, part);
-  StagedTablePlaces const staged(shape);
+  StagedTablePlaces<StagedTablePlace> const staged(shape);
   auto const widest = static_cast<int>(shape.width);
   for (int column = shape.lane() * kTableSumCount; column - shape.lane() * kTableSumCount < widest;
        column += shape.lanes() * kTableSumCount) {

@@ -87,9 +87,33 @@ struct UniqueWorkspace {
   }
 };
 
+/// The bits of keys by which they are sorted: [begin, end).
+struct BitRange {
+  int begin;
+  int end;
+};
+/// Returns the range of the bits in which the keys of a block differ, at least one bit. `mine` are
+/// the bits of the calling thread's keys. All threads of the block must call varying_bits()
+/// together.
+template <int Threads>
+__device__ BitRange varying_bits(MetBits const& mine) {
+  using Reduce = cub::BlockReduce<MetBits, Threads>;
+  __shared__ typename Reduce::TempStorage shared;
+  __shared__ unsigned long long varying;
+  auto const of_block = Reduce(shared).Reduce(mine, MetBits::Join{});
+  if (threadIdx.x == 0) {
+    auto const bits = of_block.set & of_block.clear;
+    varying = bits != 0 ? bits : 1;
+  }
+  __syncthreads();
+  return {__ffsll(static_cast<long long>(varying)) - 1,
+          64 - __clzll(static_cast<long long>(varying))};
+}
+
 /// Makes and sorts the keys of ids with one block, because the time of small batches is the time of
-/// launches, not of work. The sort is stable, so that positions that do not exist stay after
-/// existing ones of the same key.
+/// launches, not of work. Without a bound of the ids, the block first finds the bits in which they
+/// differ. Positions that do not exist have the greatest key, and the sort is stable, so that they
+/// stay after existing ones that are equal in the sorted bits.
 template <class Key, int Threads, int Items>
 __global__ void __launch_bounds__(Threads) sort_by_block_kernel(UniqueArgs const args,
                                                                 KeyCoding const coding,
@@ -101,13 +125,20 @@ __global__ void __launch_bounds__(Threads) sort_by_block_kernel(UniqueArgs const
   auto const first = threadIdx.x * Items;
   Key own_keys[Items];
   unsigned own_places[Items];
+  MetBits met{0, 0};
 #pragma unroll
   for (int i = 0; i < Items; ++i) {
+    bool const exists = first + i < existing;
+    auto const key = exists ? coding.key_of(args.ids.at(first + i)) : coding.last;
     own_places[i] = first + i;
-    own_keys[i] = static_cast<Key>(first + i < existing ? coding.key_of(args.ids.at(first + i))
-                                                        : coding.last);
+    own_keys[i] = static_cast<Key>(key);
+    if (exists) {
+      met = MetBits::Join{}(met, {key, ~key});
+    }
   }
-  Sort(shared).Sort(own_keys, own_places, 0, coding.bits);
+  BitRange const bits =
+      coding.last_is_no_id ? BitRange{0, coding.bits} : varying_bits<Threads>(met);
+  Sort(shared).Sort(own_keys, own_places, bits.begin, bits.end);
 #pragma unroll
   for (int i = 0; i < Items; ++i) {
     if (first + i < args.problem.capacity) {

@@ -10,22 +10,21 @@ namespace {
 /// The sums of add_element(). Each thread has a pivot of its own, so that none searches the rows of
 /// others for one that counts.
 struct DeviationTerms {
+  static constexpr int kInputs = 1;
   ColumnStatisticsArgs args;
 
   struct OfColumn {
-    float const* input;
-    std::int64_t width;
-    RowMask mask;
-    __device__ void operator()(std::int64_t row, double (&sums)[kColumnSums]) const {
-      if (mask.counts(row)) {
-        add_element(sums, input[row * width]);
+    __device__ void add(bool counts, float const (&x)[1], double (&sums)[kColumnSums]) const {
+      if (counts) {
+        add_element(sums, x[0]);
       }
     }
   };
-  __device__ OfColumn of_column(std::int64_t column) const {
-    return {args.input + column, args.width, args.mask};
-  }
-  static __device__ void add(double (&sums)[kColumnSums], double const (&others)[kColumnSums]) {
+  [[nodiscard]] __host__ __device__ float const* input(int) const { return args.input; }
+  [[nodiscard]] __device__ RowMask mask() const { return args.mask; }
+  [[nodiscard]] __device__ OfColumn of_column(std::int64_t) const { return {}; }
+  static __device__ void add_sums(double (&sums)[kColumnSums],
+                                  double const (&others)[kColumnSums]) {
     add_elements(sums, others);
   }
 };
@@ -55,48 +54,50 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 struct NormFunction {
+  static constexpr int kInputs = 1;
   BatchNormArgs args;
 
   struct OfColumn {
-    float const* input;
-    float* output;
-    std::int64_t width;
     ColumnNorm norm;
     float weight;
     float bias;
-    __device__ void operator()(std::int64_t row) const {
-      output[row * width] = norm(input[row * width]) * weight + bias;
+    [[nodiscard]] __device__ float element(bool, float const (&x)[1]) const {
+      return norm(x[0]) * weight + bias;
     }
   };
-  __device__ OfColumn of_column(std::int64_t column) const {
-    return {args.input + column,
-            args.output + column,
-            args.width,
-            ColumnNorm(args.moments, args.width, column),
-            args.weight[column],
-            args.bias[column]};
+  [[nodiscard]] __host__ __device__ float const* input(int) const { return args.input; }
+  [[nodiscard]] __host__ __device__ float* output() const { return args.output; }
+  [[nodiscard]] __device__ RowMask mask() const { return {}; }
+  [[nodiscard]] __device__ OfColumn of_column(std::int64_t column) const {
+    return {ColumnNorm(args.moments, args.width, column), args.weight[column], args.bias[column]};
   }
 };
 
-struct NormGradientTerms {
+/// The input of a batch normalisation and the gradient of its output, of which the kernels of the
+/// gradients are functions.
+struct NormGradientInputs {
+  static constexpr int kInputs = 2;
   BatchNormGradientArgs args;
 
+  [[nodiscard]] __host__ __device__ float const* input(int i) const {
+    return i == 0 ? args.input : args.output_gradient;
+  }
+  [[nodiscard]] __device__ ColumnNorm norm_of(std::int64_t column) const {
+    return {{args.statistics, nullptr, nullptr, 0.0F}, args.width, column};
+  }
+};
+struct NormGradientTerms : NormGradientInputs {
   struct OfColumn {
-    float const* input;
-    float const* gradient;
-    std::int64_t width;
     ColumnNorm norm;
-    __device__ void operator()(std::int64_t row, double (&sums)[2]) const {
-      double const dy = gradient[row * width];
+    __device__ void add(bool, float const (&x)[2], double (&sums)[2]) const {
+      double const dy = x[1];
       sums[0] += dy;
-      sums[1] += dy * static_cast<double>(norm(input[row * width]));
+      sums[1] += dy * static_cast<double>(norm(x[0]));
     }
   };
-  __device__ OfColumn of_column(std::int64_t column) const {
-    return {args.input + column,
-            args.output_gradient + column,
-            args.width,
-            ColumnNorm({args.statistics, nullptr, nullptr, 0.0F}, args.width, column)};
+  [[nodiscard]] __device__ RowMask mask() const { return {}; }
+  [[nodiscard]] __device__ OfColumn of_column(std::int64_t column) const {
+    return {norm_of(column)};
   }
 };
 struct FinishNormGradient {
@@ -109,44 +110,29 @@ struct FinishNormGradient {
     sums[args.width + column] = of_column[1];
   }
 };
-struct NormInputGradient {
-  BatchNormGradientArgs args;
+struct NormInputGradient : NormGradientInputs {
   double const* sums;  ///< [ranks, kNormGradientSums, width]
   std::int64_t ranks;
 
   struct OfColumn {
-    float const* input;
-    float const* gradient;
-    float* output;
-    std::int64_t width;
     ColumnNorm norm;
     float factor;
     float mean_bias;
     float mean_weight;
-    RowMask mask;
-    __device__ void operator()(std::int64_t row) const {
-      auto const at = row * width;
-      float const dy = gradient[at];
-      output[at] =
-          factor * (mask.counts(row) ? dy - mean_bias - norm(input[at]) * mean_weight : dy);
+    [[nodiscard]] __device__ float element(bool counts, float const (&x)[2]) const {
+      return factor * (counts ? x[1] - mean_bias - norm(x[0]) * mean_weight : x[1]);
     }
   };
-  __device__ OfColumn of_column(std::int64_t column) const {
-    ColumnNorm const norm({args.statistics, nullptr, nullptr, 0.0F}, args.width, column);
+  [[nodiscard]] __host__ __device__ float* output() const { return args.input_gradient; }
+  [[nodiscard]] __device__ RowMask mask() const { return args.mask; }
+  [[nodiscard]] __device__ OfColumn of_column(std::int64_t column) const {
+    auto const norm = norm_of(column);
     double const rows = args.statistics[3 * args.width + column];
     auto const mean = [&](std::int64_t k) {
       return static_cast<float>(
           sum_over_ranks(sums, ranks, kNormGradientSums, k, args.width, column) / rows);
     };
-    return {args.input + column,
-            args.output_gradient + column,
-            args.input_gradient + column,
-            args.width,
-            norm,
-            args.weight[column] * norm.reciprocal,
-            mean(0),
-            mean(1),
-            args.mask};
+    return {norm, args.weight[column] * norm.reciprocal, mean(0), mean(1)};
   }
 };
 
@@ -213,7 +199,7 @@ void batch_norm_gradient_sums(CudaStream stream, BatchNormGradientArgs const& ar
                  args.rows,
                  args.width,
                  args.workspace,
-                 NormGradientTerms{args},
+                 NormGradientTerms{{args}},
                  FinishNormGradient{args, sums});
 }
 void batch_norm_input_gradient(CudaStream stream,
@@ -221,7 +207,7 @@ void batch_norm_input_gradient(CudaStream stream,
                                double const* sums,
                                std::int64_t ranks) {
   map_columns(
-      stream, "batch_norm_gradient", args.rows, args.width, NormInputGradient{args, sums, ranks});
+      stream, "batch_norm_gradient", args.rows, args.width, NormInputGradient{{args}, sums, ranks});
 }
 
 }  // namespace msstream::ops::kernels

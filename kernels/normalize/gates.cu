@@ -9,6 +9,7 @@ namespace msstream::ops::kernels {
 
 namespace {
 
+/// Returns the gate of a column.
 template <class Of, class Args>
 __device__ Of gate_of(Args const& args, ColumnMoments const& moments, std::int64_t column) {
   return Of(args.weight[args.one_weight ? 0 : column], moments, args.width, column);
@@ -16,53 +17,68 @@ __device__ Of gate_of(Args const& args, ColumnMoments const& moments, std::int64
 
 template <class Of>
 struct GateFunction {
+  static constexpr int kInputs = 1;
   GateArgs args;
 
   struct OfColumn {
-    float const* input;
-    float* output;
-    std::int64_t width;
     Of gate;
-    __device__ void operator()(std::int64_t row) const {
-      output[row * width] = gate(input[row * width]);
-    }
+    [[nodiscard]] __device__ float element(bool, float const (&x)[1]) const { return gate(x[0]); }
   };
-  __device__ OfColumn of_column(std::int64_t column) const {
-    return {args.input + column,
-            args.output + column,
-            args.width,
-            gate_of<Of>(args, args.moments, column)};
+  [[nodiscard]] __host__ __device__ float const* input(int) const { return args.input; }
+  [[nodiscard]] __host__ __device__ float* output() const { return args.output; }
+  [[nodiscard]] __device__ RowMask mask() const { return {}; }
+  [[nodiscard]] __device__ OfColumn of_column(std::int64_t column) const {
+    return {gate_of<Of>(args, args.moments, column)};
   }
 };
 
-/// The sums of a gate's gradients over a column: that of the weight, those of the normalised
-/// elements, and of their products with the normalised elements.
+/// The input of a gate and the gradient of its output, of which the kernels of the gradients are
+/// functions.
 template <class Of>
-struct GateTerms {
+struct GateGradientInputs {
+  static constexpr int kInputs = 2;
   GateGradientArgs args;
 
+  [[nodiscard]] __host__ __device__ float const* input(int i) const {
+    return i == 0 ? args.input : args.output_gradient;
+  }
+  [[nodiscard]] __device__ Of gate(std::int64_t column) const {
+    return gate_of<Of>(args, {args.statistics, nullptr, nullptr, 0.0F}, column);
+  }
+};
+
+/// The sums of the gradients of Gate::dice over a column: that of the weight, those of the
+/// normalised elements, and of their products with the normalised elements.
+struct DiceTerms : GateGradientInputs<DiceGate> {
   struct OfColumn {
-    float const* input;
-    float const* gradient;
-    std::int64_t width;
-    Of gate;
-    __device__ void operator()(std::int64_t row, double (&sums)[3]) const {
-      float const x = input[row * width];
-      float const dy = gradient[row * width];
-      sums[0] += static_cast<double>(gate.of_weight(x, dy));
-      if constexpr (std::is_same_v<Of, DiceGate>) {
-        double const of_normal = gate.of_normal(x, dy);
-        sums[1] += of_normal;
-        sums[2] += of_normal * static_cast<double>(gate.normal(x));
-      }
+    DiceGate gate;
+    __device__ void add(bool, float const (&x)[2], double (&sums)[kGateSums]) const {
+      double const of_normal = gate.of_normal(x[0], x[1]);
+      sums[0] += static_cast<double>(gate.of_weight(x[0], x[1]));
+      sums[1] += of_normal;
+      sums[2] += of_normal * static_cast<double>(gate.normal(x[0]));
     }
   };
-  __device__ OfColumn of_column(std::int64_t column) const {
-    return {args.input + column,
-            args.output_gradient + column,
-            args.width,
-            gate_of<Of>(args, {args.statistics, nullptr, nullptr, 0.0F}, column)};
-  }
+  [[nodiscard]] __device__ RowMask mask() const { return {}; }
+  [[nodiscard]] __device__ OfColumn of_column(std::int64_t column) const { return {gate(column)}; }
+};
+/// The sums of the gradients of the weight of Gate::prelu, and the gradient of the input, which
+/// needs no sums: it is computed in the same pass, unless it is not wanted.
+struct PreluTerms : GateGradientInputs<PreluGate> {
+  float* input_gradient;
+
+  struct OfColumn {
+    PreluGate gate;
+    __device__ void add(bool, float const (&x)[2], double (&sums)[kGateSums]) const {
+      sums[0] += static_cast<double>(gate.of_weight(x[0], x[1]));
+    }
+    [[nodiscard]] __device__ float element(bool, float const (&x)[2]) const {
+      return gate.direct(x[0], x[1]);
+    }
+  };
+  [[nodiscard]] __host__ __device__ float* output() const { return input_gradient; }
+  [[nodiscard]] __device__ RowMask mask() const { return {}; }
+  [[nodiscard]] __device__ OfColumn of_column(std::int64_t column) const { return {gate(column)}; }
 };
 struct FinishGateSums {
   float* weight_gradient;  ///< null if all columns have one weight
@@ -101,47 +117,33 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 template <class Of>
-struct GateInputGradient {
-  GateGradientArgs args;
+struct GateInputGradient : GateGradientInputs<Of> {
   double const* sums;  ///< [ranks, kGateSums, width], used by Gate::dice
   std::int64_t ranks;
 
   struct OfColumn {
-    float const* input;
-    float const* gradient;
-    float* output;
-    std::int64_t width;
     Of gate;
     float mean;
     float mean_product;
-    RowMask mask;
-    __device__ void operator()(std::int64_t row) const {
-      auto const at = row * width;
-      float const x = input[at];
-      float const dy = gradient[at];
-      float result = gate.direct(x, dy);
+    [[nodiscard]] __device__ float element(bool counts, float const (&x)[2]) const {
+      float result = gate.direct(x[0], x[1]);
       if constexpr (std::is_same_v<Of, DiceGate>) {
-        float const through = gate.of_normal(x, dy);
+        float const through = gate.of_normal(x[0], x[1]);
         result += gate.reciprocal() *
-                  (mask.counts(row) ? through - mean - gate.normal(x) * mean_product : through);
+                  (counts ? through - mean - gate.normal(x[0]) * mean_product : through);
       }
-      output[at] = result;
+      return result;
     }
   };
-  __device__ OfColumn of_column(std::int64_t column) const {
-    OfColumn made{args.input + column,
-                  args.output_gradient + column,
-                  args.input_gradient + column,
-                  args.width,
-                  gate_of<Of>(args, {args.statistics, nullptr, nullptr, 0.0F}, column),
-                  0.0F,
-                  0.0F,
-                  args.mask};
+  [[nodiscard]] __host__ __device__ float* output() const { return this->args.input_gradient; }
+  [[nodiscard]] __device__ RowMask mask() const { return this->args.mask; }
+  [[nodiscard]] __device__ OfColumn of_column(std::int64_t column) const {
+    OfColumn made{this->gate(column), 0.0F, 0.0F};
     if constexpr (std::is_same_v<Of, DiceGate>) {
-      double const rows = args.statistics[3 * args.width + column];
+      auto const width = this->args.width;
+      double const rows = this->args.statistics[3 * width + column];
       auto const mean_of = [&](std::int64_t k) {
-        return static_cast<float>(sum_over_ranks(sums, ranks, kGateSums, k, args.width, column) /
-                                  rows);
+        return static_cast<float>(sum_over_ranks(sums, ranks, kGateSums, k, width, column) / rows);
       };
       made.mean = mean_of(1);
       made.mean_product = mean_of(2);
@@ -149,6 +151,33 @@ struct GateInputGradient {
     return made;
   }
 };
+
+/// Computes the gradient of the weight, if it is wanted, and the sums of each column. Of
+/// Gate::prelu it also computes the gradient of the input, unless `input_gradient` is null.
+void compute_sums(CudaStream stream,
+                  GateGradientArgs const& args,
+                  double* sums,
+                  float* input_gradient) {
+  auto const sum = [&](auto const& terms) {
+    sum_columns<kGateSums>(
+        stream,
+        "gate_gradient",
+        args.rows,
+        args.width,
+        args.workspace,
+        terms,
+        FinishGateSums{args.one_weight ? nullptr : args.weight_gradient, sums, args.width});
+  };
+  if (args.gate == Gate::dice) {
+    sum(DiceTerms{{args}});
+  } else {
+    sum(PreluTerms{{args}, input_gradient});
+  }
+  if (args.weight_gradient != nullptr && args.one_weight) {
+    sum_of_columns_kernel<<<1, kBlockThreads, 0, stream>>>(sums, args.width, args.weight_gradient);
+    check_launch("gate_gradient");
+  }
+}
 
 }  // namespace
 
@@ -166,31 +195,19 @@ std::size_t gate_gradient_workspace_bytes(CudaStream /*stream*/,
 }
 void gate_gradient(CudaStream stream, GateGradientArgs const& args) {
   auto* const sums = static_cast<double*>(args.workspace);
-  if (args.weight_gradient != nullptr || args.gate == Gate::dice) {
+  bool const has_sums = args.weight_gradient != nullptr || args.gate == Gate::dice;
+  if (has_sums) {
     auto of_sums = args;
     of_sums.workspace = sums + kGateSums * args.width;
-    gate_gradient_sums(stream, of_sums, sums);
+    compute_sums(stream, of_sums, sums, args.input_gradient);
   }
-  if (args.input_gradient != nullptr) {
+  if (args.input_gradient != nullptr && (args.gate == Gate::dice || !has_sums)) {
     gate_input_gradient(stream, args, sums, 1);
   }
 }
 
 void gate_gradient_sums(CudaStream stream, GateGradientArgs const& args, double* sums) {
-  with_gate(args.gate, [&]<class Of>(Of const*) {
-    sum_columns<3>(
-        stream,
-        "gate_gradient",
-        args.rows,
-        args.width,
-        args.workspace,
-        GateTerms<Of>{args},
-        FinishGateSums{args.one_weight ? nullptr : args.weight_gradient, sums, args.width});
-  });
-  if (args.weight_gradient != nullptr && args.one_weight) {
-    sum_of_columns_kernel<<<1, kBlockThreads, 0, stream>>>(sums, args.width, args.weight_gradient);
-    check_launch("gate_gradient");
-  }
+  compute_sums(stream, args, sums, nullptr);
 }
 void gate_input_gradient(CudaStream stream,
                          GateGradientArgs const& args,
@@ -198,7 +215,7 @@ void gate_input_gradient(CudaStream stream,
                          std::int64_t ranks) {
   with_gate(args.gate, [&]<class Of>(Of const*) {
     map_columns(
-        stream, "gate_gradient", args.rows, args.width, GateInputGradient<Of>{args, sums, ranks});
+        stream, "gate_gradient", args.rows, args.width, GateInputGradient<Of>{{args}, sums, ranks});
   });
 }
 

@@ -2,12 +2,32 @@
 #pragma once
 
 #include "common/host_device.hpp"
-#include "elementwise/math.hpp"
 #include "normalize/batch_norm_math.hpp"
 #include "normalize/gates.hpp"
 
+#include <cmath>
+
 /// The formulae of gates that the host and CUDA implementations share.
 namespace msstream::ops::kernels {
+
+/// The logistic function of a number and of its negative, from one exponential and one quotient. On
+/// CUDA the quotient has an error of one unit in the last place.
+struct LogisticPair {
+  float of;
+  float of_negative;
+
+  explicit MSSTREAM_HOST_DEVICE LogisticPair(float x) {
+    float const tail = std::exp(-std::fabs(x));
+#if defined(__CUDA_ARCH__)
+    float const large = __fdividef(1.0F, 1.0F + tail);
+#else
+    float const large = 1.0F / (1.0F + tail);
+#endif
+    float const small = tail * large;
+    of = x < 0.0F ? small : large;
+    of_negative = x < 0.0F ? large : small;
+  }
+};
 
 /// PReLU of one column.
 struct PreluGate {
@@ -49,18 +69,18 @@ struct DiceGate {
       : weight(of_column), norm(moments, width, column) {}
 
   [[nodiscard]] MSSTREAM_HOST_DEVICE float share(float x) const {
-    return weight + (1.0F - weight) * logistic(norm(x));
+    return weight + (1.0F - weight) * LogisticPair(norm(x)).of;
   }
   [[nodiscard]] MSSTREAM_HOST_DEVICE float operator()(float x) const { return x * share(x); }
   [[nodiscard]] MSSTREAM_HOST_DEVICE float direct(float x, float dy) const { return share(x) * dy; }
   [[nodiscard]] MSSTREAM_HOST_DEVICE float of_weight(float x, float dy) const {
-    return x * dy * logistic(-norm(x));
+    return x * dy * LogisticPair(norm(x)).of_negative;
   }
   [[nodiscard]] MSSTREAM_HOST_DEVICE float normal(float x) const { return norm(x); }
   /// Returns the gradient of the normalised element.
   [[nodiscard]] MSSTREAM_HOST_DEVICE float of_normal(float x, float dy) const {
-    float const n = norm(x);
-    return dy * x * (1.0F - weight) * (logistic(n) * logistic(-n));
+    LogisticPair const gate(norm(x));
+    return dy * x * (1.0F - weight) * (gate.of * gate.of_negative);
   }
   [[nodiscard]] MSSTREAM_HOST_DEVICE float reciprocal() const { return norm.reciprocal; }
 };

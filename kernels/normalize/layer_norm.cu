@@ -3,10 +3,10 @@
 #include "common/launch.cuh"
 #include "common/long_sum.hpp"
 #include "common/real_types.hpp"
+#include "elementwise/long_rows.cuh"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
 #include "elementwise/row_columns.cuh"
-#include "elementwise/row_lanes.cuh"
 #include "elementwise/row_team.cuh"
 #include "normalize/layer_norm.hpp"
 

@@ -3,9 +3,9 @@
 
 #include "common/float_conversions.cuh"
 #include "common/long_sum.hpp"
+#include "elementwise/long_rows.cuh"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
-#include "elementwise/row_lanes.cuh"
 #include "normalize/layer_norm_pass.cuh"
 
 #include <cstdint>

@@ -258,12 +258,11 @@ MSSTREAM_HOST_DEVICE inline void move(
 /// Adds the mean of a row's squared gradients to the row's state, and returns the number with which
 /// move_in_row() updates the row's elements: for row-wise Adagrad the rate, for partial row-wise
 /// Adam the bound of the step.
-template <OptimizerKind Kind, std::integral Width>
-MSSTREAM_HOST_DEVICE inline float move_row_state(StepRule const& rule,
-                                                 float sum_of_squares,
-                                                 Width width,
-                                                 float& row_state) {
-  Rounded const mean = Rounded{sum_of_squares} / Rounded{static_cast<float>(width)};
+template <OptimizerKind Kind>
+MSSTREAM_HOST_DEVICE inline float move_row_state_by_mean(StepRule const& rule,
+                                                         float mean_of_squares,
+                                                         float& row_state) {
+  Rounded const mean{mean_of_squares};
   if constexpr (Kind == OptimizerKind::rowwise_adagrad) {
     Rounded const state = Rounded{row_state} + mean;
     row_state = state.value;
@@ -274,6 +273,15 @@ MSSTREAM_HOST_DEVICE inline float move_row_state(StepRule const& rule,
     row_state = (beta2 * Rounded{row_state} + (Rounded{1.0F} - beta2) * mean).value;
     return adam_bound(rule, row_state).value;
   }
+}
+/// Does what move_row_state_by_mean() does, with the sum of the squares of `width` columns.
+template <OptimizerKind Kind, std::integral Width>
+MSSTREAM_HOST_DEVICE inline float move_row_state(StepRule const& rule,
+                                                 float sum_of_squares,
+                                                 Width width,
+                                                 float& row_state) {
+  Rounded const mean = Rounded{sum_of_squares} / Rounded{static_cast<float>(width)};
+  return move_row_state_by_mean<Kind>(rule, mean.value, row_state);
 }
 /// Updates one weight of a row, by a rule with one number of state per row. `gradient` is that
 /// which shaped() returns.

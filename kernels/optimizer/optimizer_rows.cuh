@@ -103,37 +103,43 @@ struct RowInMotion {
     }
   }
 
-  /// Loads columns from element `at` of the table on, if they exist. Together with
-  /// load_row_state(), does what load() does, with less arithmetic.
-  __device__ void load_whole(DeviceTable<Weight> const& table, std::int64_t at, bool exists) {
-    load_four<true, true>(table.weights + at, 0, exists, weights);
+  /// Loads columns that begin at these elements of a table and of its state, if they exist.
+  /// Together with load_row_state(), does what load() does, with less arithmetic.
+  __device__ void load_at(Weight const* of_weights,
+                          float const* of_state0,
+                          float const* of_state1,
+                          bool exists) {
+    load_four<true, true>(of_weights, 0, exists, weights);
     if constexpr (has_state0<Kind> && !has_row_state0<Kind>) {
-      load_four<true, true>(table.state0 + at, 0, exists, state0);
+      load_four<true, true>(of_state0, 0, exists, state0);
     }
     if constexpr (has_state1<Kind> && !has_row_state1<Kind>) {
-      load_four<true, true>(table.state1 + at, 0, exists, state1);
+      load_four<true, true>(of_state1, 0, exists, state1);
     }
   }
-  __device__ void load_row_state(DeviceTable<Weight> const& table, std::int64_t row) {
+  __device__ void load_row_state(DeviceTable<Weight> const& table, std::uint32_t row) {
     if constexpr (has_row_state<Kind>) {
-      row_state = (has_row_state0<Kind> ? table.state0 : table.state1)[row];
+      row_state =
+          __ldcg(row_at(has_row_state0<Kind> ? table.state0 : table.state1, row, sizeof(float)));
     }
   }
-  /// Stores what load_whole() and load_row_state() have loaded.
-  __device__ void store_whole(DeviceTable<Weight> const& table,
-                              std::int64_t at,
-                              bool exists) const {
-    store_four<true, true>(table.weights + at, 0, exists, weights);
+  /// Stores what load_at() and load_row_state() have loaded.
+  __device__ void store_at(Weight* of_weights,
+                           float* of_state0,
+                           float* of_state1,
+                           bool exists) const {
+    store_four<true, true>(of_weights, 0, exists, weights);
     if constexpr (has_state0<Kind> && !has_row_state0<Kind>) {
-      store_four<true, true>(table.state0 + at, 0, exists, state0);
+      store_four<true, true>(of_state0, 0, exists, state0);
     }
     if constexpr (has_state1<Kind> && !has_row_state1<Kind>) {
-      store_four<true, true>(table.state1 + at, 0, exists, state1);
+      store_four<true, true>(of_state1, 0, exists, state1);
     }
   }
-  __device__ void store_row_state(DeviceTable<Weight> const& table, std::int64_t row) const {
+  __device__ void store_row_state(DeviceTable<Weight> const& table, std::uint32_t row) const {
     if constexpr (has_row_state<Kind>) {
-      (has_row_state0<Kind> ? table.state0 : table.state1)[row] = row_state;
+      __stcg(row_at(has_row_state0<Kind> ? table.state0 : table.state1, row, sizeof(float)),
+             row_state);
     }
   }
 
@@ -187,7 +193,14 @@ struct RowInMotion {
                                   Columns<4> const& gradient,
                                   float of_row,
                                   FourColumns const& rounding) {
-    auto const used = shaped_columns(rule, gradient);
+    move_shaped_columns(rule, shaped_columns(rule, gradient), of_row, rounding);
+  }
+  /// Does what move_columns_by() does, with columns that shaped_columns() has returned.
+  template <class FourColumns>
+  __device__ void move_shaped_columns(StepRule const& rule,
+                                      Columns<4> const& used,
+                                      float of_row,
+                                      FourColumns const& rounding) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       float weight = widen(weights.lanes[c]);
@@ -290,8 +303,18 @@ struct RowInMotion {
   }
   /// Does what sum_over_lanes() does, if all lanes of the warp call it.
   static __device__ float sum_over_lanes_of_warp(float sum, RowLanes const& shape) {
-    for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
+    auto const add = [&](int distance) {
       sum = (Rounded{sum} + Rounded{__shfl_xor_sync(0xFFFFFFFFU, sum, distance)}).value;
+    };
+    if (shape.lanes() == 16) {  // as rows of 128 columns have; the loop has more instructions
+#pragma unroll
+      for (int distance = 8; distance > 0; distance /= 2) {
+        add(distance);
+      }
+    } else {
+      for (int distance = shape.lanes() / 2; distance > 0; distance /= 2) {
+        add(distance);
+      }
     }
     return sum;
   }

@@ -11,11 +11,15 @@ namespace msstream::ops::kernels {
 
 /// Returns the upper 64 bits of the product of two numbers.
 MSSTREAM_HOST_DEVICE inline std::uint64_t upper_product(std::uint64_t a, std::uint64_t b) {
+#if defined(__CUDA_ARCH__)
+  return __umul64hi(a, b);
+#else
   constexpr std::uint64_t kLower = 0xFFFFFFFFU;
   std::uint64_t const low = (a & kLower) * (b & kLower);
   std::uint64_t const left = (a >> 32U) * (b & kLower) + (low >> 32U);
   std::uint64_t const right = (a & kLower) * (b >> 32U) + (left & kLower);
   return (a >> 32U) * (b >> 32U) + (left >> 32U) + (right >> 32U);
+#endif
 }
 
 /// Returns integer `k` of those that a Philox block gives.

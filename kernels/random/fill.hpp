@@ -10,8 +10,8 @@ namespace msstream::ops::kernels {
 
 /// Fills an array with random numbers. Element i has the word i % 4 of Philox block i / 4, and u =
 /// (word + 1/2) / 2^32. It is base + factor * x, where x is u or the inverse of the normal
-/// distribution at first_probability + probabilities * u; clamped to [low, high], rounded to
-/// float32 and then to `dtype`. The bits are equal on both runtimes.
+/// distribution at first_probability + probabilities * u; rounded to float32, clamped to
+/// [low, high], and rounded to `dtype`. The bits are equal on both runtimes.
 struct RandomFillArgs {
   void* data;
   DType dtype;  ///< float32, float16 or bfloat16
@@ -20,8 +20,8 @@ struct RandomFillArgs {
   bool is_normal;
   double base;
   double factor;
-  double low;
-  double high;
+  float low;
+  float high;
   double first_probability = 0.0;
   double probabilities = 1.0;
   /// For a block of a matrix, whose element i is element of_block(i) of the matrix: its first

@@ -44,8 +44,8 @@ struct GradientMemory {
   }
 };
 
-std::int64_t places_of_block(RowLanes const& shape) {
-  return kGradientPlaces * (kGradientThreads / shape.lanes());
+std::int64_t places_of_block(std::int64_t capacity, RowLanes const& shape) {
+  return gradient_places(capacity, shape.lanes()) * (kGradientThreads / shape.lanes());
 }
 
 template <int Count, class Places, class Rule>
@@ -56,7 +56,7 @@ void launch_gradient(CudaStream stream,
   RowLanes const shape(args.width, Count);
   auto const capacity = args.layout.capacity;
   segment_gradient_kernel<Places, Rule, Count>
-      <<<grid_for(capacity, places_of_block(shape)), kGradientThreads, 0, stream>>>(
+      <<<grid_for(capacity, places_of_block(capacity, shape)), kGradientThreads, 0, stream>>>(
           places, rule, shape, capacity, args.value_gradients);
   check_launch("segment_reduce_gradient");
 }
@@ -71,7 +71,7 @@ void launch_count(CudaStream stream,
   auto const capacity = args.layout.capacity;
   auto const bytes = static_cast<std::size_t>(args.layout.segments * args.width) * sizeof(*matches);
   check_cuda(cudaMemsetAsync(matches, 0, bytes, stream), "cudaMemsetAsync");
-  dim3 const grid(grid_for(capacity, places_of_block(shape)),
+  dim3 const grid(grid_for(capacity, places_of_block(capacity, shape)),
                   static_cast<unsigned>(ceil_div<std::int64_t>(args.width, shape.lanes() * Count)));
   count_matches_kernel<Places, Matcher, Count><<<grid, kGradientThreads, 0, stream>>>(
       places, matcher, args.values, shape, capacity, matches);

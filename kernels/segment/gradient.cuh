@@ -128,15 +128,16 @@ struct ProductRule {
   }
 };
 
-/// Writes the gradients of kGradientPlaces neighbouring rows with each group of lanes, which loads
-/// the terms of several rows at once. For positions in no segment the terms of the first segment
-/// are loaded, so there must be a segment.
+/// Writes the gradients of gradient_places() neighbouring rows with each group of lanes, which
+/// loads the terms of several rows at once. For positions in no segment the terms of the first
+/// segment are loaded, so there must be a segment.
 template <class Places, class Rule, int Count>
 __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks) segment_gradient_kernel(
     Places places, Rule rule, RowLanes shape, std::int64_t capacity, float* value_gradients) {
   constexpr int kInFlight = kGradientInFlight;
-  auto const begin = (grid_thread() >> shape.log2_lanes) * kGradientPlaces;
-  auto const end = min(begin + kGradientPlaces, capacity);
+  auto const places_of_group = gradient_places(capacity, shape.lanes());
+  auto const begin = (grid_thread() >> shape.log2_lanes) * places_of_group;
+  auto const end = min(begin + places_of_group, capacity);
   if (begin >= end) {
     return;
   }
@@ -203,8 +204,9 @@ __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks)
                          std::int64_t capacity,
                          std::uint32_t* counts) {
   constexpr int kInFlight = kGradientInFlight;
-  auto const begin = (grid_thread() >> shape.log2_lanes) * kGradientPlaces;
-  auto const end = min(begin + kGradientPlaces, capacity);
+  auto const places_of_group = gradient_places(capacity, shape.lanes());
+  auto const begin = (grid_thread() >> shape.log2_lanes) * places_of_group;
+  auto const end = min(begin + places_of_group, capacity);
   if (begin >= end) {
     return;
   }

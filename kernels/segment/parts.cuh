@@ -89,10 +89,11 @@ class RowsAhead {
 };
 
 /// Reduces the segments in each part of the positions with a team of lanes, for the columns that
-/// the team holds at once. If a row has more columns, blocks along the grid's y dimension divide
-/// the columns among them. If rows are not short, a team has all lanes of a warp, which then do not
-/// diverge. Lanes that hold the same column process the batches of rows in turn, and their results
-/// are combined where a segment ends.
+/// the team holds at once. If a row has more columns, as many blocks as the grid's y dimension
+/// share them. These blocks start one after the other, so that neighbouring columns of a row, which
+/// may share a sector of the cache, are read at about the same time. If rows are not short, a team
+/// has all lanes of a warp, which then do not diverge. Lanes that hold the same column process the
+/// batches of rows in turn, and their results are combined where a segment ends.
 template <class Combiner, class Rows, int Count>
 __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     span_parts_kernel(Rows source,
@@ -107,22 +108,26 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
   LaneGroup const team(span_team_lanes(shape.lanes()));
   int const turns = team.lanes >> shape.log2_lanes;
   int const step = kBatch * turns;
+  // Blocks start in ascending order of this number.
+  unsigned const number = blockIdx.y * gridDim.x + blockIdx.x;
+  unsigned const share = number % gridDim.y;
   // The number of the part has 32 bits, which leaves registers to the rows. The bits suffice,
   // because parts are long if the capacity is large.
-  auto const part = static_cast<int>(grid_thread() >> (__ffs(team.lanes) - 1));
+  auto const part = static_cast<int>(
+      (std::int64_t{number / gridDim.y} * kSpanThreads + threadIdx.x) >> (__ffs(team.lanes) - 1));
   if (part >= parts.parts) {
     return;
   }
   auto const first_place = part * parts.places;
   auto const places = bounds.held(first_place, min(first_place + parts.places, bounds.capacity));
-  bool const tells = blockIdx.y == 0 && team.lane == 0;
+  bool const tells = share == 0 && team.lane == 0;
   if (places.begin >= places.end) {
     if (tells) {
       borders.ends_here[part] = -1;
     }
     return;
   }
-  int const column = (static_cast<int>(blockIdx.y) * shape.lanes() + shape.lane()) * Count;
+  int const column = (static_cast<int>(share) * shape.lanes() + shape.lane()) * Count;
   bool const is_column = column < shape.width;
   auto const length = static_cast<int>(places.end - places.begin);
   int const turn = (team.lane >> shape.log2_lanes) * kBatch;

@@ -70,21 +70,32 @@ __device__ Columns<Count> reduce_long_by_warp(PlaceRange range,
   }
 }
 
+/// A run of rows that belongs to one warp of a block, and the columns that the block reduces, which
+/// are the same for all warps.
+struct WarpRun {
+  PlaceRange rows;
+  bool exists;
+  PlaceRange columns;  ///< begins at a multiple of the columns that a group of lanes holds
+};
+
 /// Reduces one run of rows per warp of a block of `Warps` warps; a long run is reduced by the whole
 /// block. All threads of the block must call reduce_runs().
 ///
 /// load(i, is_last, column) returns Count columns of row i, for a row of any warp's run.
-/// store(column, total) is called once per column by the warp to which the run belongs, if
-/// `has_run`, also for an empty run.
+/// store(column, total) is called once per column by the warp to which the run belongs, if the run
+/// exists, also for an empty run.
 template <class Combiner, int Warps, int Count, class Load, class Store>
-__device__ void reduce_runs(
-    PlaceRange run, bool has_run, RowLanes const& shape, Load const& load, Store const& store) {
+__device__ void reduce_runs(WarpRun const& mine,
+                            RowLanes const& shape,
+                            Load const& load,
+                            Store const& store) {
+  auto const run = mine.rows;
   __shared__ PlaceRange long_runs[Warps];
   __shared__ float partials[Warps][32 * Count];
   int const warp = warp_of_block();
   int const lane_of_warp = static_cast<int>(threadIdx.x) % 32;
   bool const stores = lane_of_warp < shape.lanes();
-  bool const is_long = has_run && run.end - run.begin > kLongRun;
+  bool const is_long = mine.exists && run.end - run.begin > kLongRun;
   __syncthreads();  // all warps have read the results of an earlier call
   if (lane_of_warp == 0) {
     long_runs[warp] = is_long ? run : PlaceRange{0, 0};
@@ -95,8 +106,8 @@ __device__ void reduce_runs(
     };
   };
   std::int64_t const step = shape.lanes() * Count;
-  if (has_run && !is_long) {
-    for (std::int64_t base = 0; base < shape.width; base += step) {
+  if (mine.exists && !is_long) {
+    for (auto base = mine.columns.begin; base < mine.columns.end; base += step) {
       auto const column = base + shape.lane() * Count;
       auto const total = reduce_by_warp<Combiner, Count>(run, shape, load_of(run.end - 1, column));
       if (stores && column < shape.width) {
@@ -111,12 +122,12 @@ __device__ void reduce_runs(
       continue;
     }
     auto const share = ceil_div<std::int64_t>(shared.end - shared.begin, Warps);
-    PlaceRange const mine{min(shared.begin + warp * share, shared.end),
+    PlaceRange const part{min(shared.begin + warp * share, shared.end),
                           min(shared.begin + (warp + 1) * share, shared.end)};
-    for (std::int64_t base = 0; base < shape.width; base += step) {
+    for (auto base = mine.columns.begin; base < mine.columns.end; base += step) {
       auto const column = base + shape.lane() * Count;
       auto const partial =
-          reduce_long_by_warp<Combiner, Count>(mine, shape, load_of(shared.end - 1, column));
+          reduce_long_by_warp<Combiner, Count>(part, shape, load_of(shared.end - 1, column));
       if (stores) {
 #pragma unroll
         for (int c = 0; c < Count; ++c) {

@@ -16,13 +16,21 @@
 
 namespace msstream::ops::kernels {
 
+/// Returns the first column of the calling lane, if blocks along the grid's y dimension share the
+/// columns of a row.
+template <int Count>
+__device__ std::int64_t column_of_block(RowLanes const& shape) {
+  return (std::int64_t{blockIdx.y} * shape.lanes() + shape.lane()) * Count;
+}
+
 /// Fills the rows of segments that are empty or have invalid offsets, and reports the latter. The
-/// groups of lanes of the grid share the segments.
+/// groups of lanes along the grid's x dimension share the segments, blocks along y the columns.
 template <int Count>
 __device__ void fill_empty(SegmentBounds const& bounds,
                            RowLanes const& shape,
                            SegmentOutput const& output,
                            IdReport const& report) {
+  auto const column = column_of_block<Count>(shape);
   LaneGroup const group(shape.lanes());
   auto const groups = grid_stride() >> shape.log2_lanes;
   auto const share = ceil_div(bounds.segments, groups);
@@ -32,13 +40,12 @@ __device__ void fill_empty(SegmentBounds const& bounds,
     auto const mine = first + group.lane;
     bool const is_bad = bounds.is_bad_by_lanes(first, end, group);
     bool const is_empty = is_bad || (mine < end && bounds.at(mine) == bounds.at(mine + 1));
-    if (is_bad) {
+    if (is_bad && blockIdx.y == 0) {
       report_bad(report, bounds.judged(), mine);
     }
     for (auto empty = group.ballot(is_empty); empty != 0; empty &= empty - 1) {
       auto const segment = first + __ffs(static_cast<int>(empty)) - 1;
-      for (std::int64_t column = shape.lane() * Count; column < shape.width;
-           column += shape.lanes() * Count) {
+      if (column < shape.width) {
         output.write_empty<Count>(segment, column);
       }
     }
@@ -46,8 +53,9 @@ __device__ void fill_empty(SegmentBounds const& bounds,
 }
 
 /// Combines the partial results of a segment that began before a part of the positions and ends in
-/// it, with a group of lanes per part, or with the whole block if the segment spans many parts. No
-/// other group writes the segment's row.
+/// it, with a group of lanes per part, or with the whole block if the segment spans many parts.
+/// Blocks along the grid's y dimension share the columns. No other group writes these columns of
+/// the segment's row.
 template <class Combiner, int Count>
 __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(SegmentBounds bounds,
                                                                          RowLanes shape,
@@ -69,8 +77,8 @@ __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(Segment
     auto const places = bounds.places_of(segment);
     auto const run = parts_of(places);
     is_long = run.end - run.begin > kLongRun;
-    for (std::int64_t column = shape.lane() * Count; !is_long && column < shape.width;
-         column += shape.lanes() * Count) {
+    auto const column = column_of_block<Count>(shape);
+    if (!is_long && column < shape.width) {
       auto total = nothing_of<Combiner, Count>();
 #pragma unroll 4
       for (auto i = run.begin; i < run.end; ++i) {
@@ -81,13 +89,14 @@ __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(Segment
   }
   if (__syncthreads_or(static_cast<int>(is_long)) != 0) {
     auto const mine = static_cast<long long>(is_long ? segment : -1);
+    std::int64_t const columns_a_block = shape.lanes() * Count;
+    PlaceRange const columns{blockIdx.y * columns_a_block, (blockIdx.y + 1) * columns_a_block};
 #pragma unroll 1
     for (int lane = 0; lane < 32; lane += shape.lanes()) {
       auto const long_one = std::int64_t{__shfl_sync(0xFFFFFFFFU, mine, lane)};
       auto const places = long_one >= 0 ? bounds.places_of(long_one) : PlaceRange{0, 0};
       reduce_runs<Combiner, kBorderWarps, Count>(
-          parts_of(places),
-          long_one >= 0,
+          {parts_of(places), long_one >= 0, columns},
           shape,
           load,
           [&](std::int64_t column, Columns<Count> const& total) {
@@ -98,23 +107,27 @@ __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(Segment
   fill_empty<Count>(bounds, shape, output, report);
 }
 
-/// Reduces each segment with one warp.
+/// Reduces each segment with one warp. Blocks along the grid's y dimension share the columns, if
+/// there is more than one.
 template <class Combiner, class Rows, int Count>
-__global__ void __launch_bounds__(kFewSpanWarps * 32) few_spans_kernel(
+__global__ void __launch_bounds__(kFewSpanWarps * 32, 2) few_spans_kernel(
     Rows source, SegmentBounds bounds, RowLanes shape, SegmentOutput output, IdReport report) {
   auto const segment = std::int64_t{blockIdx.x} * kFewSpanWarps + warp_of_block();
   bool const exists = segment < bounds.segments;
   LaneGroup const warp(32);
   bool const is_bad =
       warp.ballot(bounds.is_bad_by_lanes(segment, min(segment + 1, bounds.segments), warp)) != 0;
-  if (is_bad && threadIdx.x % 32 == 0) {
+  if (is_bad && threadIdx.x % 32 == 0 && blockIdx.y == 0) {
     report_bad(report, bounds.judged(), segment);
   }
   auto const places = exists && !is_bad ? bounds.places_of(segment) : PlaceRange{0, 0};
   bool const is_empty = places.begin >= places.end;
+  std::int64_t const columns_a_block = shape.lanes() * Count;
+  auto const columns =
+      gridDim.y > 1 ? PlaceRange{blockIdx.y * columns_a_block, (blockIdx.y + 1) * columns_a_block}
+                    : PlaceRange{0, shape.width};
   reduce_runs<Combiner, kFewSpanWarps, Count>(
-      places,
-      exists,
+      {places, exists, columns},
       shape,
       [&](std::int64_t i, bool /*is_last*/, std::int64_t column) {
         auto const row = std::int64_t{source.template batch<1>(i, 0, 1).row(0)};
@@ -130,8 +143,11 @@ __global__ void __launch_bounds__(kFewSpanWarps * 32) few_spans_kernel(
       });
 }
 
+/// Returns whether one launch, with a warp per segment, is fastest. Long segments occupy their
+/// block one after the other, so that it is not if segments are long on average.
 inline bool has_few_items(std::int64_t capacity, std::int64_t segments) {
-  return capacity + segments <= kFewSpanItems;
+  return capacity + segments <= kFewSpanItems &&
+         capacity <= std::max(kLongRun * segments, kFewLongPlaces);
 }
 
 template <class Combiner, int Count, class Rows>
@@ -140,9 +156,11 @@ void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
   SegmentBounds const bounds{args.offsets, args.segments, args.capacity, args.are_given};
   SegmentOutput const output{args.output, args.width, args.reduction, args.empty_value};
   if (has_few_items(args.capacity, args.segments)) {
+    auto const shares = ceil_div<std::int64_t>(args.width, shape.lanes() * Count);
+    dim3 const grid(grid_for(args.segments, kFewSpanWarps),
+                    args.width <= kMostSharedWidth ? static_cast<unsigned>(shares) : 1U);
     few_spans_kernel<Combiner, Rows, Count>
-        <<<grid_for(args.segments, kFewSpanWarps), kFewSpanWarps * 32, 0, stream>>>(
-            rows, bounds, shape, output, args.report);
+        <<<grid, kFewSpanWarps * 32, 0, stream>>>(rows, bounds, shape, output, args.report);
     check_launch("segment_reduce, one launch");
     return;
   }
@@ -158,9 +176,14 @@ void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
     check_launch("segment_reduce, parts");
   }
   auto const groups = std::max(parts.parts, ceil_div(args.segments, kFillsOfGroup));
-  span_borders_kernel<Combiner, Count>
-      <<<grid_for(groups, kBorderWarps * 32 / shape.lanes()), kBorderWarps * 32, 0, stream>>>(
-          bounds, shape, parts, output, borders, args.report);
+  auto const columns = args.width <= kMostSharedWidth ? kBorderColumns : kWideBorderColumns;
+  RowLanes borders_shape(std::min(args.width, columns), Count);
+  borders_shape.width = args.width;
+  dim3 const grid(
+      grid_for(groups, kBorderWarps * 32 / borders_shape.lanes()),
+      static_cast<unsigned>(ceil_div<std::int64_t>(args.width, borders_shape.lanes() * Count)));
+  span_borders_kernel<Combiner, Count><<<grid, kBorderWarps * 32, 0, stream>>>(
+      bounds, borders_shape, parts, output, borders, args.report);
   check_launch("segment_reduce, borders");
 }
 

@@ -8,9 +8,11 @@
 namespace msstream::ops::kernels {
 
 /// The number of positions and segments together up to which one warp per segment, in a single
-/// launch, is fastest.
+/// launch, is fastest, unless segments are long.
 inline constexpr std::int64_t kFewSpanItems = 4096;
 inline constexpr int kFewSpanWarps = 8;
+/// The number of positions up to which one launch is fastest even if segments are long.
+inline constexpr std::int64_t kFewLongPlaces = 512;
 
 /// The number of lanes that share the positions of all segments: four times as many as a large GPU
 /// holds at once, so that the last wave of blocks is a small part of the time.
@@ -39,16 +41,33 @@ constexpr int span_team_lanes(int lanes_of_row) {
 /// share a run of more than kLongRun results.
 inline constexpr int kBorderWarps = 32;
 inline constexpr std::int64_t kLongRun = 64;
+/// The number of columns whose partial results one block combines. Blocks along the grid's y
+/// dimension share wider rows, so that several multiprocessors combine a long run. Rows of more
+/// than kMostSharedWidth columns have kWideBorderColumns in a block, so that the grid can hold
+/// them.
+inline constexpr std::int64_t kBorderColumns = 32;
+inline constexpr std::int64_t kWideBorderColumns = 128;
+inline constexpr std::int64_t kMostSharedWidth = std::int64_t{1} << 20;
 /// The number of segments that each group of lanes checks for being empty, to write their fill
 /// value.
 inline constexpr std::int64_t kFillsOfGroup = 16;
 
-/// The launch of a segment gradient: each group of lanes writes kGradientPlaces neighbouring rows,
-/// and requests kGradientInFlight rows at once.
+/// The launch of a segment gradient: each group of lanes requests kGradientInFlight rows at once.
 inline constexpr int kGradientThreads = 256;
 inline constexpr int kGradientBlocks = 2;  ///< blocks per SM
-inline constexpr std::int64_t kGradientPlaces = 32;
 inline constexpr int kGradientInFlight = 4;
+inline constexpr std::int64_t kMostGradientPlaces = 32;
+/// The number of lanes among which few positions are divided: about as many as a large GPU holds at
+/// once.
+inline constexpr std::int64_t kGradientLanes = std::int64_t{1} << 17;
+/// Returns how many neighbouring rows each group of lanes of a segment gradient writes: a multiple
+/// of kGradientInFlight, at most kMostGradientPlaces, and fewer if there are few positions, so that
+/// all multiprocessors have some.
+constexpr std::int64_t gradient_places(std::int64_t capacity, int lanes_of_row) {
+  auto const share = capacity * lanes_of_row / (kGradientLanes * kGradientInFlight) + 1;
+  auto const places = share * kGradientInFlight;
+  return places < kMostGradientPlaces ? places : kMostGradientPlaces;
+}
 
 /// The launch of segment sums with atomic additions: a block groups equal ids among
 /// kAtomicIdsOfThread positions per thread before it adds atomically.

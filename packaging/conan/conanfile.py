@@ -2,6 +2,8 @@
 """The recipe for Conan 2: conan create packaging/conan."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 from conan import ConanFile
@@ -23,10 +25,12 @@ class MsstreamConan(ConanFile):
     topics = ("cuda", "streams", "recommender")
     package_type = "static-library"
     settings = "os", "arch", "compiler", "build_type"
+    # cuda: the major version of the system's CUDA toolkit, whose nvcc is on the PATH or in /usr/local/cuda/bin.
+    # cuda_architectures: the GPUs that the kernels are for, as CMAKE_CUDA_ARCHITECTURES has them, such as 80;90.
     # dependencies: whether fmt, Eigen and the others come from the system's packages or from Conan.
-    options = {"cuda": [True, False], "dependencies": ["system", "conan"], "fPIC": [True, False],
-               "tools": [True, False]}
-    default_options = {"cuda": False, "dependencies": "system", "fPIC": True, "tools": True}
+    options = {"cuda": [False, "12", "13"], "cuda_architectures": ["ANY"], "dependencies": ["system", "conan"],
+               "fPIC": [True, False], "tools": [True, False]}
+    default_options = {"cuda": False, "cuda_architectures": "90", "dependencies": "system", "fPIC": True, "tools": True}
 
     def set_version(self):
         # The recipe is in packaging/conan of the sources, whose version is the project's.
@@ -41,12 +45,49 @@ class MsstreamConan(ConanFile):
         for file in ("CHANGELOG.md", "CMakeLists.txt", "LICENSE"):
             copy(self, file, root, self.export_sources_folder)
 
+    def configure(self):
+        if not self.options.cuda:
+            del self.options.cuda_architectures
+
+    def package_id(self):
+        if self.info.options.cuda:
+            # The same GPUs in another order are the same package.
+            self.info.options.cuda_architectures = ";".join(self._architectures(self.info.options))
+
     def validate(self):
         check_min_cppstd(self, 20)
+        if self.options.cuda:
+            for architecture in self._architectures(self.options):
+                if not re.fullmatch(r"\d{2,3}[af]?(-real|-virtual)?", architecture):
+                    raise ConanInvalidConfiguration(
+                        "msstream: cuda_architectures lists GPUs by their numbers, such as 80;90, since packages for "
+                        f"different GPUs have different ids; found {self.options.cuda_architectures}")
         oldest = {"gcc": "12", "clang": "14"}.get(str(self.settings.compiler))
         found = f"{self.settings.compiler} {self.settings.compiler.version}"
         if oldest is None or Version(self.settings.compiler.version) < oldest:
             raise ConanInvalidConfiguration(f"msstream needs gcc 12 or newer, or clang 14 or newer; found {found}")
+
+    def validate_build(self):
+        if self.options.cuda:
+            found = re.search(r"release ([0-9]+)[.]", self._version_of_nvcc())
+            if not found or found.group(1) != str(self.options.cuda):
+                raise ConanInvalidConfiguration(
+                    f"msstream with cuda={self.options.cuda} needs nvcc of CUDA {self.options.cuda}, on the PATH or in "
+                    f"/usr/local/cuda/bin; found {'CUDA ' + found.group(1) if found else 'none'}")
+
+    @staticmethod
+    def _architectures(options):
+        return sorted({part.strip() for part in re.split("[;,]", str(options.cuda_architectures))})
+
+    @staticmethod
+    def _nvcc():
+        return shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+
+    def _version_of_nvcc(self):
+        try:
+            return subprocess.run([self._nvcc(), "--version"], stdout=subprocess.PIPE, text=True, check=False).stdout
+        except OSError:
+            return ""
 
     def layout(self):
         cmake_layout(self)
@@ -75,12 +116,16 @@ class MsstreamConan(ConanFile):
             "MSSTREAM_BUILD_TESTS": False,
             "MSSTREAM_BUILD_TOOLS": bool(self.options.tools),
             "MSSTREAM_CUDA": bool(self.options.cuda),
+            "MSSTREAM_INSTALL_PAGES": False,
             "MSSTREAM_MPI": "OFF",
             "MSSTREAM_NATIVE_ARCH": False,
             "MSSTREAM_NOTICES": "",  # package() copies them
             "MSSTREAM_RECORDER_FOLDER": "",
         })
-        if not self.options.cuda:  # no recorder, whether this machine has the headers of CUPTI or not
+        if self.options.cuda:
+            toolchain.cache_variables["CMAKE_CUDA_ARCHITECTURES"] = ";".join(self._architectures(self.options))
+            toolchain.cache_variables["CMAKE_CUDA_COMPILER"] = self._nvcc()
+        else:  # no recorder, whether this machine has the headers of CUPTI or not
             toolchain.cache_variables["MSSTREAM_CUPTI_HEADERS"] = "OFF"
         toolchain.generate()
         CMakeDeps(self).generate()

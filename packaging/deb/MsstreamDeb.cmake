@@ -45,6 +45,8 @@ if(MSSTREAM_CUDA)
   set(deb_other "")
   set(deb_dev_provides "libmsstream-dev (= ${MSSTREAM_DEB_VERSION})")
   set(deb_tools_provides "msstream-tools (= ${MSSTREAM_DEB_VERSION})")
+  # The tools' libraries are looked for here, too, to find which packages have them; those of CUDA may be in none.
+  list(APPEND CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CUDAToolkit_LIBRARY_DIR})
 endif()
 
 set(deb_libraries "the static libraries")
@@ -83,8 +85,8 @@ operations. msstream adds the waits that are needed and no others, reuses
 memory across streams without races, and runs the backward pass on the streams
 of the forward pass. ${deb_runtime}
 .
-This package has the headers, ${deb_libraries}, and the files that CMake
-and pkg-config read.")
+This package has the headers, ${deb_libraries}, the files that CMake
+and pkg-config read, the pages of the documentation, and an example.")
 
 if(BUILD_SHARED_LIBS)
   get_target_property(deb_soversion msstream SOVERSION)
@@ -92,7 +94,7 @@ if(BUILD_SHARED_LIBS)
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libmsstream${deb_variant}${deb_soversion})
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
-  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${deb_folder})  # one of the libraries loads the other
+  list(APPEND CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${deb_folder})  # one of the libraries loads the other
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONFLICTS "libmsstream${deb_other}${deb_soversion}")
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_REPLACES "libmsstream${deb_other}${deb_soversion}")
   set(CPACK_MSSTREAM_SOVERSION ${deb_soversion})
@@ -105,6 +107,7 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME msstream${deb_variant}-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "python3")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "libmsstream${deb_variant}-dev")  # has the pages that messages name
 set(CPACK_DEBIAN_TOOLS_PACKAGE_CONFLICTS "msstream${deb_other}-tools")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_REPLACES "msstream${deb_other}-tools")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_PROVIDES "${deb_tools_provides}")

@@ -120,16 +120,15 @@ def check_record_stream(torch):
 
 def run_child(library, steps):
     import torch
-    allocator = None
     if library:
         sys.path.insert(0, str(ROOT / "interop" / "pytorch"))
-        import msstream_torch as allocator
-        allocator.install(library)
+        import msstream_torch
+        msstream_torch.install(library)  # before anything is allocated on a GPU
     losses, seconds = train(torch, steps)
-    if allocator:
-        peaks = {"peak_reserved_bytes": allocator.statistics()["peak_reserved_bytes"],
-                 "peak_allocated_bytes": allocator.statistics()["peak_live_bytes"]}
-        check_interface(torch, allocator)
+    if library:
+        counts = msstream_torch.statistics()
+        peaks = {"peak_reserved_bytes": counts["peak_reserved_bytes"], "peak_allocated_bytes": counts["peak_live_bytes"]}
+        check_interface(torch, msstream_torch)
     else:
         peaks = {"peak_reserved_bytes": torch.cuda.max_memory_reserved(),
                  "peak_allocated_bytes": torch.cuda.max_memory_allocated()}

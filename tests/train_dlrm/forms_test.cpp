@@ -2,6 +2,9 @@
 // Tests the forms of train_dlrm: a lookup for each table or one for all, and steps in two stages.
 #include "training/step_program.hpp"
 
+#include <msstream/step/step_trace.hpp>
+
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -90,6 +93,59 @@ TEST_P(TrainDlrmForms, branches_are_a_lookup_for_each_table) {
   EXPECT_GT(operations("branches"), operations("fused") + 25);
 }
 
+TEST_P(TrainDlrmForms, work_on_rows_on_a_group_of_its_own_has_the_same_bits) {
+  for (std::string const interaction : {"cross", "dot"}) {
+    for (Words const& more : {Words{"--precision", "fp32"},
+                              Words{"--precision", "bf16", "--half-tables"},
+                              Words{"--precision", "fp16", "--reproducible", "any_rank_count"}}) {
+      auto const model = small() + Words{"--interaction", interaction} + more;
+      auto const expected = results_of(model + Words{"--stream-groups", "1"});
+      for (auto const& way : {Words{"--stream-groups", "2"},
+                              Words{"--stream-groups", "2", "--capture"},
+                              Words{"--stream-groups", "4", "--launch-threads", "per_group"},
+                              Words{"--stream-groups", "7", "--capture", "--update-each-table"}}) {
+        EXPECT_EQ(results_of(model + way + Words{"--rows-beside"}), expected)
+            << ::testing::PrintToString(model + way);
+      }
+    }
+  }
+  EXPECT_EQ(report_of(small() + Words{"--rows-beside"})["options"]["rows_beside"], true);
+}
+
+TEST_P(TrainDlrmForms, work_on_rows_waits_on_its_group_for_its_gradient_alone) {
+  auto const ended = run(small() + Words{"--stream-groups", "3", "--precision", "bf16"} +
+                         Words{"--rows-beside", "--step-trace", path("step.json")});
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  auto const trace = StepTrace::load(path("step.json"));
+  auto const& all = trace.operations();
+  auto const is_of_rows = [](std::string const& name) {
+    return name.find("tables/") != std::string::npos || name == "update_tables";
+  };
+  std::vector<std::string> grouping;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    SCOPED_TRACE(all[i].name);
+    bool const is_bottom = all[i].name.find("bottom/") != std::string::npos;
+    if (all[i].name != "advance_step") {
+      EXPECT_EQ(trace.group_of(i), is_bottom ? 2 : is_of_rows(all[i].name) ? 1 : 0);
+    }
+    if (all[i].name.ends_with("tables/split")) {
+      break;  // the first operation that needs the gradient of the joined features
+    }
+    if (all[i].name.starts_with("gradients/tables/")) {
+      grouping.push_back(all[i].name);
+    }
+  }
+  EXPECT_EQ(grouping,
+            (std::vector<std::string>{"gradients/tables/embedding_tables_places",
+                                      "gradients/tables/deduplicate"}));
+  auto const update = std::find_if(
+      all.begin(), all.end(), [](auto const& one) { return one.name == "update_tables"; });
+  ASSERT_NE(update, all.end());
+  for (auto const before : update->after) {
+    EXPECT_EQ(all[before].name.find("weight_gradient"), std::string::npos);
+  }
+}
+
 TEST_P(TrainDlrmForms, a_model_of_one_form_goes_on_in_the_other) {
   auto const first = Words{"--steps", "4", "--save", path("model")};
   ASSERT_EQ(run(small() + first).status, 0);
@@ -161,6 +217,13 @@ TEST_P(TrainDlrmForms, exact_steps_in_two_stages_go_on_with_the_same_bits) {
 }
 
 TEST_P(TrainDlrmForms, that_do_not_go_together_are_refused) {
+  for (auto const& [more, message] : std::vector<std::pair<Words, std::string>>{
+           {{"--stream-groups", "1"}, "needs --stream-groups of 2 or more"},
+           {{"--tables", "branches"}, "does not go with --tables branches"},
+           {{"--parallel", "sharded"}, "does not go with --parallel sharded"},
+           {{"--two-stage", "exact"}, "does not go with --two-stage"}}) {
+    expect_usage_error(Words{"--rows-beside"} + more, "--rows-beside " + message);
+  }
   expect_usage_error({"--tables", "branches", "--parallel", "sharded"},
                      "--tables branches does not go with --parallel sharded");
   expect_usage_error({"--tables", "branches", "--data", "clicks.tsv", "--multi-hot"},

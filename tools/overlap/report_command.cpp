@@ -2,6 +2,7 @@
 #include "report_command.hpp"
 
 #include "cli/outputs.hpp"
+#include "cli/page.hpp"
 #include "overlap/show/page.hpp"
 #include "overlap/show/picture.hpp"
 #include "overlap/show/report_json.hpp"
@@ -58,7 +59,8 @@ int report_command(cli::Arguments const& arguments) {
   }
   if (!chosen.explain.empty()) {
     auto const cause = chosen_by("--explain", [&] { return require_cause(chosen.explain); });
-    cli::print(explanation_of(cause, TextStyle::of_stdout().width));
+    auto const page = cli::page_path("docs/overlap.md");
+    cli::print(explanation_of(cause, TextStyle::of_stdout().width, page));
     return 0;
   }
   std::vector<FailOn> conditions;

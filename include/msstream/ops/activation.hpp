@@ -180,8 +180,8 @@ template <Runtime R>
   return detail::typed<R>(detail::prelu(input, weight, issued_at));
 }
 /// Returns the gradients of prelu() with respect to the input (left) and the weight (right). The
-/// derivative at 0 is the weight. The gradient of the weight is added in float64; up to three
-/// launches for it, and one for the input.
+/// derivative at 0 is the weight. The gradient of the weight is added in float64. On CUDA up to
+/// three launches, of which the first computes both.
 template <Runtime R>
 [[nodiscard]] OperandGradients<R> prelu_gradient(
     Tensor<float, R> const& input,

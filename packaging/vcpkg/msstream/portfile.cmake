@@ -7,8 +7,17 @@ vcpkg_check_linkage(ONLY_STATIC_LIBRARY)
 vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS FEATURES
   cuda MSSTREAM_CUDA
   tools MSSTREAM_BUILD_TOOLS)
-# Without CUDA the port has no recorder, whether this machine has the headers of CUPTI or not.
-if(NOT "cuda" IN_LIST FEATURES)
+# The triplet says for which GPUs the kernels are, as in set(MSSTREAM_CUDA_ARCHITECTURES 80 90), since vcpkg tells
+# packages apart by the content of their triplets. The GPUs of this machine do not count.
+if("cuda" IN_LIST FEATURES)
+  if(NOT MSSTREAM_CUDA_ARCHITECTURES)
+    set(MSSTREAM_CUDA_ARCHITECTURES 90)
+  endif()
+  string(REPLACE ";" "\\;" architectures "${MSSTREAM_CUDA_ARCHITECTURES}")  # one element of the list of options
+  vcpkg_find_cuda(OUT_CUDA_TOOLKIT_ROOT toolkit)
+  list(APPEND FEATURE_OPTIONS "-DCMAKE_CUDA_ARCHITECTURES=${architectures}"
+    "-DCMAKE_CUDA_COMPILER=${toolkit}/bin/nvcc" "-DCUDAToolkit_ROOT=${toolkit}")
+else()  # no recorder, whether this machine has the headers of CUPTI or not
   list(APPEND FEATURE_OPTIONS -DMSSTREAM_CUPTI_HEADERS=OFF)
 endif()
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"
@@ -16,6 +25,7 @@ vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"
     ${FEATURE_OPTIONS}
     -DMSSTREAM_BUILD_EXAMPLES=OFF
     -DMSSTREAM_BUILD_TESTS=OFF
+    -DMSSTREAM_INSTALL_PAGES=OFF
     -DMSSTREAM_MPI=OFF
     -DMSSTREAM_NATIVE_ARCH=OFF
     -DMSSTREAM_NOTICES=

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version_of
 from pathlib import Path
 
-__all__ = ["__version__", "cmake_dir", "include_dir", "pkgconfig_dir", "prefix", "variant"]
+__all__ = ["__version__", "cmake_dir", "doc_dir", "include_dir", "pkgconfig_dir", "prefix", "variant"]
 
 # The variant that each wheel has. They have the same files, so that one overwrites the other.
 _VARIANTS = {"msstream": "host", "msstream-cu12": "cu12", "msstream-cu13": "cu13"}
@@ -42,6 +42,11 @@ def prefix():
 def cmake_dir():
     """Returns the folder with msstream-config.cmake, for the CMake variable msstream_DIR."""
     return str(Path(prefix(), "lib", "cmake", "msstream"))
+
+
+def doc_dir():
+    """Returns the folder with README.md, the folder docs with the pages, and examples/quickstart."""
+    return str(Path(prefix(), "share", "doc", "msstream"))
 
 
 def include_dir():

@@ -11,6 +11,7 @@ def main():
     answers = parser.add_mutually_exclusive_group(required=True)
     for option, answer in {
         "--cmake-dir": msstream.cmake_dir,
+        "--doc-dir": msstream.doc_dir,
         "--include-dir": msstream.include_dir,
         "--pkgconfig-dir": msstream.pkgconfig_dir,
         "--prefix": msstream.prefix,

@@ -131,13 +131,22 @@ struct LayerPlace {
   bool reads_first = false;  ///< whether the layer's input is `first`, and gets all its gradients
 };
 
-/// Returns the gradients of a layer. That of `first` includes those of later layers.
-[[nodiscard]] CrossLayerGradients gradients_of(AnyTensor const& first,
-                                               AnyTensor const& input,
-                                               CrossLayer const& layer,
-                                               AnyTensor const& output_gradient,
-                                               LayerPlace const& place,
-                                               std::source_location issued_at) {
+/// The gradients of a layer's inputs, and what those of its weights are products of.
+struct LayerGradients {
+  AnyTensor first;  ///< with those of later layers
+  AnyTensor input;
+  AnyTensor projected;
+  AnyTensor hidden;
+  Floats bias;
+};
+
+/// Returns the gradients of a layer, without those of the factors `down` and `up`.
+[[nodiscard]] LayerGradients gradients_of(AnyTensor const& first,
+                                          AnyTensor const& input,
+                                          CrossLayer const& layer,
+                                          AnyTensor const& output_gradient,
+                                          LayerPlace const& place,
+                                          std::source_location issued_at) {
   auto const& device = input.device();
   AnyTensor first_gradient(device, input.dtype(), input.shape());
   AnyTensor const projected_gradient(device, input.dtype(), input.shape());
@@ -167,13 +176,23 @@ struct LayerPlace {
       {},
       issued_at);
   auto const& added = place.reads_first ? first_gradient : output_gradient;
-  auto const hidden_gradient = product_gradient(projected_gradient, layer.up, nullptr, issued_at);
+  auto hidden_gradient = product_gradient(projected_gradient, layer.up, nullptr, issued_at);
   auto input_gradient = product_gradient(hidden_gradient, layer.down, &added, issued_at);
-  auto up = weight_gradient(layer.hidden, projected_gradient, issued_at);
-  auto down = weight_gradient(input, hidden_gradient, issued_at);
   return {std::move(first_gradient),
           std::move(input_gradient),
-          {std::move(down), std::move(up), std::move(bias_gradient)}};
+          projected_gradient,
+          std::move(hidden_gradient),
+          std::move(bias_gradient)};
+}
+
+/// Returns the gradients of a layer's weights.
+[[nodiscard]] CrossWeightGradients weight_gradients_of(AnyTensor const& input,
+                                                       CrossLayer const& layer,
+                                                       LayerGradients const& gradients,
+                                                       std::source_location issued_at) {
+  auto up = weight_gradient(layer.hidden, gradients.projected, issued_at);
+  auto down = weight_gradient(input, gradients.hidden, issued_at);
+  return {std::move(down), std::move(up), gradients.bias};
 }
 
 }  // namespace
@@ -210,7 +229,9 @@ CrossLayerGradients cross_layer_gradient(AnyTensor const& first,
                                          CrossLayer const& layer,
                                          AnyTensor const& output_gradient,
                                          std::source_location issued_at) {
-  return gradients_of(first, input, layer, output_gradient, {}, issued_at);
+  auto const gradients = gradients_of(first, input, layer, output_gradient, {}, issued_at);
+  return {
+      gradients.first, gradients.input, weight_gradients_of(input, layer, gradients, issued_at)};
 }
 
 std::vector<CrossLayer> cross_network(AnyTensor const& input,
@@ -240,19 +261,24 @@ CrossNetworkGradients cross_network_gradient(AnyTensor const& input,
                                              std::vector<CrossLayer> const& layers,
                                              AnyTensor const& output_gradient,
                                              std::source_location issued_at) {
-  CrossNetworkGradients all{output_gradient, {}};
-  std::optional<AnyTensor> first_gradient;
+  // The gradient of the network's input is needed next, those of the weights by nothing in this
+  // backward: they come last, so that work on other stream groups runs beside them.
+  auto const input_of = [&](std::size_t i) { return i == 0 ? input : layers[i - 1].output; };
+  std::vector<LayerGradients> backwards;  // from the last layer to the first
   for (auto i = layers.size(); i-- > 0;) {
-    auto const& of_layer = i == 0 ? input : layers[i - 1].output;
-    auto gradients = gradients_of(input,
-                                  of_layer,
-                                  layers[i],
-                                  all.input,
-                                  {.before = first_gradient, .reads_first = i == 0},
-                                  issued_at);
-    first_gradient = std::move(gradients.first);
-    all.input = std::move(gradients.input);
-    all.layers.insert(all.layers.begin(), std::move(gradients.weights));
+    backwards.push_back(gradients_of(
+        input,
+        input_of(i),
+        layers[i],
+        backwards.empty() ? output_gradient : backwards.back().input,
+        {.before = backwards.empty() ? std::nullopt : std::optional(backwards.back().first),
+         .reads_first = i == 0},
+        issued_at));
+  }
+  CrossNetworkGradients all{backwards.back().input, {}};
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    all.layers.push_back(
+        weight_gradients_of(input_of(i), layers[i], backwards[layers.size() - 1 - i], issued_at));
   }
   return all;
 }

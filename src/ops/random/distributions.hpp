@@ -40,8 +40,8 @@ namespace msstream::ops::detail {
           .is_normal = false,
           .base = first,
           .factor = last - first,
-          .low = first,
-          .high = last};
+          .low = low,
+          .high = high};
 }
 
 /// Returns a normal distribution, as uniform_distribution() does. Throws std::invalid_argument
@@ -54,7 +54,7 @@ namespace msstream::ops::detail {
           operation,
           mean,
           deviation);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   return {.data = nullptr,
           .dtype = {},
           .count = 0,

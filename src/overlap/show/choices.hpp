@@ -24,8 +24,9 @@ namespace msstream::overlap {
 [[nodiscard]] Cause require_cause(std::string_view id);
 /// Returns the list of all causes: a line each, with id and title.
 [[nodiscard]] std::string list_of_causes();
-/// Returns a cause's explanation, in a few lines: how it looks, why it happens, what helps.
-[[nodiscard]] std::string explanation_of(Cause cause, std::size_t width);
+/// Returns a cause's explanation, in a few lines: how it looks, why it happens, what helps. `page`
+/// is where docs/overlap.md is, which says more.
+[[nodiscard]] std::string explanation_of(Cause cause, std::size_t width, std::string_view page);
 
 /// A condition under which a check fails: a finding of one cause, or of any, that loses at least a
 /// share of the window.

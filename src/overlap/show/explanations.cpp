@@ -145,7 +145,7 @@ static_assert(explanations_in_order(), "explanation_of() uses a cause as a place
 
 }  // namespace
 
-std::string explanation_of(Cause cause, std::size_t width) {
+std::string explanation_of(Cause cause, std::size_t width, std::string_view page) {
   auto const& text = text_of(cause);
   auto const& explanation = kExplanations[static_cast<std::size_t>(cause)];
   std::string out = fmt::format("{} [{}]\n", text.title, text.id);
@@ -159,7 +159,7 @@ std::string explanation_of(Cause cause, std::size_t width) {
       is_first = false;
     }
   }
-  return out + fmt::format("  more: docs/overlap.md#{}\n", text.id);
+  return out + fmt::format("  more: {}#{}\n", page, text.id);
 }
 
 }  // namespace msstream::overlap

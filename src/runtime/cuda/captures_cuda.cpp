@@ -79,7 +79,10 @@ Cuda::native_graph Cuda::end_capture(native_stream stream) {
   auto graph = std::make_unique<detail::CudaGraph>();
   graph->calls = captures_->end(stream);
   check_cuda(ended, "cudaStreamEndCapture");
-  cudaError_t const made = cudaGraphInstantiate(&graph->executable, captured, 0);
+  // Each kernel keeps the priority of the stream on which it was captured. Otherwise all would have
+  // that of the stream that launches the graph.
+  cudaError_t const made =
+      cudaGraphInstantiate(&graph->executable, captured, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(captured);
   check_cuda(made, "cudaGraphInstantiate");
   // Uploads the graph now, which its first launch would do otherwise, and waits for it on the host.

@@ -56,18 +56,8 @@ AnyTensor look_up(AnyTape& tape,
   }
   auto play_back = [=, argmax = options.argmax](AnyTape& playing, AnyTensor const& gradient) {
     auto const columns_before = dense ? dense->shape()[1] : 0;
-    if (dense && playing.wants_gradient(*dense)) {
-      playing.add_gradient(
-          *dense, copy_of_columns(gradient, 0, columns_before, issued_at), issued_at);
-    }
-    if (moves_weights) {
-      auto const of_tables =
-          dense ? copy_of_columns(gradient, columns_before, tables.width(), issued_at) : gradient;
-      Floats const floats(cast(of_tables, DType::float32, issued_at));
-      playing.add_gradient(*bags.weights,
-                           embedding_tables_weight_gradient(tables, bags, floats, issued_at),
-                           issued_at);
-    }
+    // The grouping of the ids needs no gradient. It is issued before all that does, so that on a
+    // stream group of its own it runs beside the rest of the step.
     if (moves_tables && !playing.take_pooled_gradient(tables, gradient, issued_at)) {
       auto const all = std::make_shared<TablesGradient const>(
           group_tables(tables, bags, gradient, argmax, columns_before, issued_at),
@@ -79,6 +69,18 @@ AnyTensor look_up(AnyTape& tape,
             TablePart{all, t, tables.first_row(t), most_rows_of(tables, bags, t)},
             issued_at);
       }
+    }
+    if (dense && playing.wants_gradient(*dense)) {
+      playing.add_gradient(
+          *dense, copy_of_columns(gradient, 0, columns_before, issued_at), issued_at);
+    }
+    if (moves_weights) {
+      auto const of_tables =
+          dense ? copy_of_columns(gradient, columns_before, tables.width(), issued_at) : gradient;
+      Floats const floats(cast(of_tables, DType::float32, issued_at));
+      playing.add_gradient(*bags.weights,
+                           embedding_tables_weight_gradient(tables, bags, floats, issued_at),
+                           issued_at);
     }
   };
   for (std::int64_t t = 0; t < tables.tables(); ++t) {

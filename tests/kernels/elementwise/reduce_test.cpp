@@ -21,7 +21,8 @@ constexpr AxisView kViews[] = {
     {1100, 1030, 1}, {2, 20'000, 1}, {1, 9001, 1},  {5, 1, 3},    {3, 64, 7},    {300, 5, 33},
     {3, 65, 2},      {2, 500, 5},    {1, 3000, 64}, {1, 70, 33},  {1, 1000, 16}, {7, 129, 31},
     {1, 512, 512},   {2, 1024, 9},   {1, 1025, 9},  {3, 519, 75}, {257, 66, 8},  {70, 300, 45},
-    {0, 4, 3},       {3, 4, 0},      {2, 0, 3},     {4, 0, 1},
+    {0, 4, 3},       {3, 4, 0},      {2, 0, 3},     {4, 0, 1},    {70, 64, 1},   {69, 68, 1},
+    {40, 128, 1},    {9, 516, 1},    {9, 1023, 1},  {9, 1000, 1},
 };
 
 template <class Stream>
@@ -65,6 +66,22 @@ TYPED_TEST(ReduceTest, sums_agree_with_double_and_are_the_same_in_every_run) {
     auto const sums = this->reduced(args, values);
     expect_within(sums, expected, 5e-6);
     EXPECT_EQ(this->reduced(args, values), sums);
+  }
+}
+
+TYPED_TEST(ReduceTest, rows_that_begin_anywhere_have_the_same_sums) {
+  for (std::int64_t const axis : {4, 64, 100, 128, 1024}) {
+    SCOPED_TRACE(axis);
+    AxisView const view{35, axis, 1};
+    auto const values = this->random.reals(view.count());
+    auto shifted = values;
+    shifted.insert(shifted.begin(), 1e9F);
+    auto const input = this->upload(shifted);
+    auto const output = this->guarded(view.outputs());
+    reduce_axis(this->stream(),
+                {Reduction::sum, view, 1.0F, input.data() + 1, nullptr, output.data()});
+    EXPECT_EQ(this->read(output),
+              this->reduced({Reduction::sum, view, 1.0F, nullptr, nullptr, nullptr}, values));
   }
 }
 

@@ -13,9 +13,11 @@
 namespace msstream::ops::kernels::testing {
 namespace {
 
-/// Numbers of columns for which a row takes a few lanes, a warp with one to 32 elements per lane,
-/// or a block.
-constexpr std::int64_t kColumns[] = {1, 2, 5, 32, 33, 64, 100, 200, 300, 1000, 1024, 1025, 5000};
+/// Numbers of columns around those from which a row takes other threads: lanes, a warp or a block,
+/// whose rows begin at multiples of 16 bytes or anywhere, and a block that reads it several times.
+constexpr std::int64_t kColumns[] = {1,    2,    5,    32,   33,   64,   65,   68,   100,  200,
+                                     255,  257,  300,  511,  512,  513,  516,  1000, 1023, 1024,
+                                     1025, 1028, 5000, 6013, 6015, 8191, 8192, 8193};
 
 /// Returns the softmax of the first `length` columns of each row, in double.
 std::vector<double> softmax_of(std::vector<float> const& values,

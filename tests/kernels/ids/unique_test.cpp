@@ -177,30 +177,32 @@ TYPED_TEST(UniqueTest, one_id_thousands_of_times_or_nothing_but_what_is_left_out
 }
 
 /// Long keys are sorted by the bytes in which they differ: one byte, which may be any of the eight,
-/// up to four, which are packed, or more. Ids that do not exist are ignored.
+/// up to four, which are packed, or more; few of them by the bits from the lowest to the highest in
+/// which they differ. Ids that do not exist are ignored.
 TYPED_TEST(UniqueTest, ids_that_differ_in_some_bytes_only) {
-  constexpr std::int64_t kIds = 9000;
   constexpr auto kFixed = static_cast<std::uint64_t>(0x1122'3344'5566'7788);
-  for (std::uint64_t const varying : {std::uint64_t{0xFF},
-                                      std::uint64_t{0xFF} << 32,
-                                      std::uint64_t{0x7F} << 56,
-                                      std::uint64_t{0xFF} << 56,
-                                      std::uint64_t{0x0300'0001'0000'0700},
-                                      std::uint64_t{0xF00F'0000'00F0'0F00},
-                                      std::uint64_t{0x0101'0100'0001'0001},
-                                      std::uint64_t{0x8101'0100'0101'0101}}) {
-    auto ids = this->random.integers(kIds, kLeast, kMost);
-    for (auto& id : ids) {
-      id = static_cast<std::int64_t>((static_cast<std::uint64_t>(id) & varying) |
-                                     (kFixed & ~varying));
+  for (std::int64_t const count : {3, 700, 4000, 9000}) {
+    for (std::uint64_t const varying : {std::uint64_t{0xFF},
+                                        std::uint64_t{0xFF} << 32,
+                                        std::uint64_t{0x7F} << 56,
+                                        std::uint64_t{0xFF} << 56,
+                                        std::uint64_t{0x0300'0001'0000'0700},
+                                        std::uint64_t{0xF00F'0000'00F0'0F00},
+                                        std::uint64_t{0x0101'0100'0001'0001},
+                                        std::uint64_t{0x8101'0100'0101'0101}}) {
+      auto ids = this->random.integers(count, kLeast, kMost);
+      for (auto& id : ids) {
+        id = static_cast<std::int64_t>((static_cast<std::uint64_t>(id) & varying) |
+                                       (kFixed & ~varying));
+      }
+      for (auto const order : kOrders) {
+        this->expect_unique(ids, 0, order, count);
+        this->expect_unique(ids, 0, order, count / 2);
+        this->expect_unique(ids, std::int64_t{1} << 62, order, count);
+      }
+      ids.back() = ids[0] ^ 0x0202'0202'0202'0202;  // the last id does not exist
+      this->expect_unique(ids, 0, UniqueOrder::ascending, count - 1);
     }
-    for (auto const order : kOrders) {
-      this->expect_unique(ids, 0, order, kIds);
-      this->expect_unique(ids, 0, order, kIds / 2);
-      this->expect_unique(ids, std::int64_t{1} << 62, order, kIds);
-    }
-    ids[kIds - 1] = ids[0] ^ 0x0202'0202'0202'0202;  // the last id does not exist
-    this->expect_unique(ids, 0, UniqueOrder::ascending, kIds - 1);
   }
 }
 

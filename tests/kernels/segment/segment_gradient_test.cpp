@@ -166,6 +166,18 @@ TYPED_TEST(SegmentGradientTest, of_many_places) {
   }
 }
 
+// There are so many positions that a group of lanes on CUDA has more than it requests at once.
+TYPED_TEST(SegmentGradientTest, of_more_places_than_lanes) {
+  auto const lengths = this->random.integers(150, 0, 300);
+  for (auto const form : {SegmentForm::offsets, SegmentForm::unsorted_ids}) {
+    for (auto const reduction : {SegmentReduction::mean, SegmentReduction::max}) {
+      auto const segments = in_form(form, lengths, 5, 90, this->random);
+      this->expect_gradient(
+          segments, this->tied_values(segments.capacity * 33, reduction), 33, reduction);
+    }
+  }
+}
+
 TYPED_TEST(SegmentGradientTest, of_a_hundred_thousand_ties) {
   constexpr std::int64_t kRows = 100'000;
   for (auto const form : kForms) {

@@ -77,6 +77,14 @@ TYPED_TEST(FactorizationMachineTest, term_and_gradient_agree_with_double) {
                                                {5, 100, 33},
                                                {4, 3, 64},
                                                {2, 5, 1000},
+                                               {31, 7, 3},
+                                               {3, 31, 100},
+                                               {2, 32, 128},
+                                               {2, 33, 129},
+                                               {1, 64, 16},
+                                               {1, 65, 12},
+                                               {2, 3, 4096},
+                                               {8192, 2, 8},
                                                {0, 3, 4},
                                                {3, 0, 4},
                                                {3, 4, 0}}) {
@@ -140,6 +148,57 @@ TYPED_TEST(FactorizationMachineTest, overflows_and_numbers_below_the_range_are_r
   EXPECT_EQ(of(float16{}, 0x1p-24F, 0.5F), 0.0F);
   EXPECT_EQ(of(float16{}, 0x1.8p-13F, 0x1p-12F), 0x1p-24F);
   EXPECT_TRUE(std::isnan(of(float16{}, inf, 0.0F)));
+}
+
+TYPED_TEST(FactorizationMachineTest, gradients_below_the_range_are_rounded_once) {
+  // The first feature is 0, so that its gradient is the product of the others' sum and dy.
+  auto const of = [&]<class T>(T, float dy, float first, float second) {
+    auto const x = this->put(rounded_to<T>(Floats{0.0F, first, second}), {1, 3, 1});
+    auto const of_output = this->put(rounded_to<T>(Floats{dy}), {1, 1});
+    return to_float(to_host(ops::factorization_machine_gradient(x, of_output)).front());
+  };
+  // 2^-134 is in the middle of the bfloat16 numbers 0 and 2^-133, also beside a term that is lost
+  // in a float32 number of that size.
+  EXPECT_EQ(of(bfloat16{}, 0x1p-100F, 0x1p-34F, 0.0F), 0.0F);
+  EXPECT_EQ(of(bfloat16{}, 0x1p-100F, 0x1p-34F, 0x1p-52F), 0x1p-133F);
+  EXPECT_EQ(of(bfloat16{}, 0x1p-100F, 0x1p-34F, -0x1p-52F), 0.0F);
+  EXPECT_EQ(of(bfloat16{}, -0x1p-100F, 0x1p-33F, 0x1p-34F), -0x1p-132F);
+  EXPECT_EQ(of(bfloat16{}, 0x1p-100F, 0x1p-60F, 0.0F), 0.0F);
+  EXPECT_EQ(of(float16{}, 0x1p-14F, 0x1p-11F, 0.0F), 0.0F);
+  EXPECT_EQ(of(float16{}, 0x1p-14F, 0x1p-11F, 0x1p-24F), 0x1p-24F);
+  EXPECT_EQ(of(float{}, 0x1p-100F, 0x1p-50F, 0.0F), 0.0F);
+  EXPECT_EQ(of(float{}, 0x1p-100F, 0x1p-50F, 0x1p-80F), 0x1p-149F);
+}
+
+TYPED_TEST(FactorizationMachineTest, gradients_have_infinities_and_nan) {
+  float const inf = std::numeric_limits<float>::infinity();
+  auto const of = [&]<class T>(T, Floats const& vectors, float dy) {
+    auto const x = this->put(rounded_to<T>(vectors), {1, std::ssize(vectors), 1});
+    auto const of_output = this->put(rounded_to<T>(Floats{dy}), {1, 1});
+    Floats gradients;
+    for (auto const gradient : to_host(ops::factorization_machine_gradient(x, of_output))) {
+      gradients.push_back(to_float(gradient));
+    }
+    return gradients;
+  };
+  auto const expect_all = [&]<class T>(T type) {
+    auto const of_infinity = of(type, {1.0F, inf, 2.0F}, -1.0F);
+    EXPECT_EQ(of_infinity[0], -inf);
+    EXPECT_TRUE(std::isnan(of_infinity[1]));
+    EXPECT_EQ(of_infinity[2], -inf);
+    for (float const gradient : of(type, {1.0F, std::nanf(""), 2.0F}, 1.0F)) {
+      EXPECT_TRUE(std::isnan(gradient));
+    }
+    for (float const gradient : of(type, {0.0F, 0.0F}, inf)) {
+      EXPECT_TRUE(std::isnan(gradient));
+    }
+  };
+  expect_all(float{});
+  expect_all(float16{});
+  expect_all(bfloat16{});
+  EXPECT_EQ(of(float16{}, {0.0F, 0x1p15F}, 2.0F)[0], inf);
+  EXPECT_EQ(of(bfloat16{}, {0.0F, 0x1p127F}, -2.0F)[0], -inf);
+  EXPECT_EQ(of(float{}, {0.0F, 0x1p127F}, 2.0F)[0], inf);
 }
 
 TYPED_TEST(FactorizationMachineTest, refuses_shapes_that_do_not_fit) {

@@ -70,7 +70,9 @@ TEST(OverlapChoices, an_unknown_cause_lists_all) {
   auto const refusal = refusal_of([] { (void)require_cause("slow"); });
   for (auto const& text : cause_texts()) {
     EXPECT_THAT(refusal, HasSubstr(std::string(text.id)));
-    EXPECT_THAT(explanation_of(text.cause, 80), HasSubstr("what helps"));
+    auto const explanation = explanation_of(text.cause, 80, "/pages/overlap.md");
+    EXPECT_THAT(explanation, HasSubstr("what helps"));
+    EXPECT_THAT(explanation, HasSubstr("more: /pages/overlap.md#" + std::string(text.id) + "\n"));
   }
 }
 

@@ -114,6 +114,10 @@ class Deb(unittest.TestCase):
         self.assertEqual(set(packages), {"libmsstream-dev", "msstream-tools"})
         self.assertEqual(names_of_libraries(packages["libmsstream-dev"]), ["libmsstream.a", "libmsstream_overlap.a"])
         self.assertNotIn("libmsstream0.1", field(packages["libmsstream-dev"], "Depends"))
+        documents = {path.removeprefix("usr/share/doc/") for path in files(packages["libmsstream-dev"])}
+        self.assertLessEqual({f"libmsstream-dev/{page}" for page in
+                              ("README.md", "docs/overlap.md", "examples/quickstart/CMakeLists.txt")}, documents)
+        self.assertFalse(any(path.startswith("msstream/") for path in documents))
 
 
 if __name__ == "__main__":

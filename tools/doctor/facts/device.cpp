@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/facts/device.hpp"
 
+#include "cli/page.hpp"
 #include "doctor/facts/system_files.hpp"
 
 #include <fmt/core.h>
@@ -218,7 +219,8 @@ Line processes_line(DeviceFacts const& facts) {
     return judged(std::move(line),
                   Level::note,
                   "They share the device, so that measurements below vary. Without MPS the device "
-                  "runs kernels of one process at a time: see docs/doctor.md.");
+                  "runs kernels of one process at a time: see " +
+                      cli::page_path("docs/doctor.md") + ".");
   }
   return line;
 }
@@ -284,7 +286,8 @@ Line mps_line(MpsFacts const& facts) {
   return judged(std::move(line),
                 Level::note,
                 "Kernels of several processes overlap, and a fault in one can end the others. "
-                "Groups of one process need no MPS: see docs/doctor.md.");
+                "Groups of one process need no MPS: see " +
+                    cli::page_path("docs/doctor.md") + ".");
 }
 
 Lines device_lines(DeviceFacts const& facts, DriverFacts const& driver) {

@@ -7,6 +7,12 @@ spack dev-build msstream@0.1.0
 
 from spack.package import *
 
+try:  # since Spack 1.0
+    from spack_repo.builtin.build_systems.cmake import CMakePackage
+    from spack_repo.builtin.build_systems.cuda import CudaPackage
+except ImportError:
+    pass  # spack.package has them
+
 
 class Msstream(CMakePackage, CudaPackage):
     """Many small GPU operations, concurrently and safely, in C++20."""
@@ -30,6 +36,8 @@ class Msstream(CMakePackage, CudaPackage):
     depends_on("mpi", when="+mpi")
     depends_on("cuda@12.4:", when="+cuda")
     conflicts("%gcc@:11", msg="msstream needs g++ 12 or newer")
+    # The library would be for the GPUs of the machine that builds it, which its hash does not tell.
+    conflicts("cuda_arch=none", when="+cuda", msg="msstream +cuda needs the GPUs, as in cuda_arch=80,90")
 
     def cmake_args(self):
         arguments = [
@@ -42,7 +50,6 @@ class Msstream(CMakePackage, CudaPackage):
         ]
         if self.spec.satisfies("~cuda"):  # no recorder, whether this machine has the headers of CUPTI or not
             arguments.append(self.define("MSSTREAM_CUPTI_HEADERS", "OFF"))
-        architectures = self.spec.variants["cuda_arch"].value if self.spec.satisfies("+cuda") else ("none",)
-        if "none" not in architectures:
-            arguments.append(self.define("CMAKE_CUDA_ARCHITECTURES", list(architectures)))
+        else:
+            arguments.append(self.define("CMAKE_CUDA_ARCHITECTURES", list(self.spec.variants["cuda_arch"].value)))
         return arguments

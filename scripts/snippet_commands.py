@@ -22,6 +22,7 @@ NAMES = ((re.compile(r"((?:train|serve)_\w+)"), "examples/{}", ("apps", "example
          (re.compile(r"teach_(\w+)"), "examples/teach/{}.*", ("examples/teach",)),
          (re.compile(r"msstream-(doctor|overlap)"), "tools/{}", ("apps/cli", "tools/{}")),
          (re.compile(r"(msstream-memory)"), "tools/{}", ("tools/{}",)),
+         (re.compile(r"(shapes)_sweep"), "benchmarks/{}/main.cpp", ("benchmarks/{}",)),
          (re.compile(r"(\w+_benchmark)"), "benchmarks/*/{}.cpp", ()))
 # Scripts that pass their options on, and the program that gets them if none is named.
 PASSING = {"scripts/train.sh": "train_wdl", "scripts/run.sh": None, "scripts/test.sh": None,

@@ -2,10 +2,12 @@
 # Runs finding_races, and checks that docs/finding-races.md shows its output and its report:
 # cmake -D PROGRAM=… -D PAGE=….md -P finding_races_test.cmake
 
-# Replaces addresses, which differ from run to run, and paths, which differ from machine to machine.
+# Replaces addresses, which differ from run to run, and paths, which differ from machine to machine. Breaks of lines behind
+# commas are spaces: the page breaks the long lines of the report.
 function(normalise variable)
   string(REGEX REPLACE "0x[0-9a-f]+" "0x0" text "${${variable}}")
   string(REGEX REPLACE "[^ \"]*examples/teach/" "examples/teach/" text "${text}")
+  string(REGEX REPLACE ",[ \n]+" ", " text "${text}")
   set(${variable} "${text}" PARENT_SCOPE)
 endfunction()
 

@@ -5,6 +5,7 @@
 #include "common/vector_map.cuh"
 #include "elementwise/reduce_math.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -129,7 +130,8 @@ struct TeamSizes {
   int teams = 1;                ///< teams per block
 
   TeamSizes(std::int64_t width, int columns_a_thread, bool is_block) {
-    auto const lanes = static_cast<unsigned>(ceil_div<std::int64_t>(width, columns_a_thread));
+    auto const lanes = static_cast<unsigned>(
+        ceil_div<std::int64_t>(std::max<std::int64_t>(width, 1), columns_a_thread));
     if (is_block) {
       threads = 32 * static_cast<int>(ceil_div(lanes, 32U));
     } else {

@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(kTableSumThreads, Sink::kIsWide ? 2 : 4)
       held.load(table, row, lane);
       auto used = sums;
       auto const squares =
-          sink.template squares_of<typename Sink::Division>(table, held, true, used, shape);
+          sink.template squares_of<typename Sink::Division>(table, held, true, lane, used, shape);
       sink.finish(table, held, row, lane, used, squares);
     } else {
       auto const& sum = sums.at[0];

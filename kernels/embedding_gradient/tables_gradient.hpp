@@ -58,12 +58,15 @@ struct TablesGradientArgs {
   std::int32_t const* argmax = nullptr;
 };
 /// Returns whether four neighbouring columns of the output gradient of a table can be loaded at
-/// once.
+/// once, and 32 bits hold the numbers of the table's rows, of four columns of the gradient, and of
+/// the bytes of a row.
 [[nodiscard]] inline bool has_whole_gradient(TablesGradientArgs const& args,
                                              TableDescriptor const& table) {
+  constexpr std::int64_t kMost = 0xFFFF'FFFF;
   auto const bytes = 4 * bytes_of(args.gradient_dtype);
-  return table.width % 4 == 0 && table.first_column % 4 == 0 &&
-         stride_or(args.gradient_stride, args.plan->width) % 4 == 0 &&
+  auto const stride = stride_or(args.gradient_stride, args.plan->width);
+  return table.width % 4 == 0 && table.first_column % 4 == 0 && stride % 4 == 0 &&
+         table.rows < kMost && table.width < kMost / 4 && args.batch * (stride / 4) < kMost &&
          reinterpret_cast<std::uintptr_t>(args.output_gradient) % bytes == 0;
 }
 /// Returns the bytes of workspace that embedding_tables_gradient() needs, without a query of the

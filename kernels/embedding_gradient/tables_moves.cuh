@@ -116,29 +116,31 @@ struct MoveTableRows {
   /// Returns what a lane requests of targets ahead: a line of their weights, or their number of
   /// state, if that is the first array of state and the weights have fewer lines.
   __device__ LineAhead target_ahead(Table const& table,
-                                    int first_column,
+                                    ColumnsAhead const& columns,
                                     int width,
                                     int number) const {
-    LineAhead const line(table.rows.weights, first_column, width, number);
+    LineAhead const line(table.rows.weights, columns, width, number);
     if (has_row_state0<Kind> && line.first == nullptr && table.exists()) {
-      auto const bytes = static_cast<int>(line.stride);
-      constexpr int kBytes = LineAhead::kBytes;
-      return {table.rows.state0, 0, 1, number - ceil_div(bytes, kBytes)};
+      constexpr int kColumns = static_cast<int>(LineAhead::kBytes / sizeof(Weight));
+      return {table.rows.state0, {0, 1}, 1, number - ceil_div(columns.end, kColumns)};
     }
     return line;
   }
   /// Returns what a lane requests of the rows of state, and of numbers of state, if these are the
   /// second array.
-  __device__ LineAhead
-  state_ahead(Table const& table, int first_column, int width, bool is_second, int number) const {
+  __device__ LineAhead state_ahead(Table const& table,
+                                   ColumnsAhead const& columns,
+                                   int width,
+                                   bool is_second,
+                                   int number) const {
     if constexpr (kHasRowsOfState) {
       if (!is_second) {
-        return {table.rows.state0, first_column, width, number};
+        return {table.rows.state0, columns, width, number};
       }
       if constexpr (has_row_state1<Kind>) {
-        return {table.rows.state1, 0, 1, number};
+        return {table.rows.state1, {0, 1}, 1, number};
       }
-      return {table.rows.state1, first_column, width, number};
+      return {table.rows.state1, columns, width, number};
     }
     return {};
   }
@@ -199,13 +201,16 @@ struct MoveTableRows {
   __device__ float squares_of(Table const& table,
                               HeldQuads<Kind, Weight, Quads> const& held,
                               bool ends,
+                              LaneQuads<Quads> const& lane,
                               QuadColumns<Quads>& sum,
                               RowLanes const& shape) const {
     if constexpr (has_row_state<Kind>) {
       if (ends && !table.rule.keeps_gradients) {
 #pragma unroll
         for (int q = 0; q < Quads; ++q) {
-          sum.at[q] = held.at[q].shaped_columns(table.rule, sum.at[q]);
+          if (lane.has(q)) {
+            sum.at[q] = held.at[q].shaped_columns(table.rule, sum.at[q]);
+          }
         }
       }
       float const of_lane = Divided::squares_of_lane([&](int q, float squares) {
@@ -236,6 +241,9 @@ struct MoveTableRows {
     }
 #pragma unroll
     for (int q = 0; q < Quads; ++q) {
+      if (!lane.has(q)) {
+        continue;
+      }
       auto const rounding = table.rounding.at(row, lane.column_of(q));
       if constexpr (has_row_state<Kind>) {
         held.at[q].move_shaped_columns(table.rule, sum.at[q], of_row, rounding);

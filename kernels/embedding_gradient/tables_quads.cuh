@@ -41,13 +41,12 @@ struct QuadColumns {
   static constexpr int kQuads = Quads;
   Columns<kTableSumCount> at[Quads];
 
-  /// Stores columns of a row, which begins at an address of whole quads.
+  /// Stores columns of a row, which may begin at any address.
   __device__ void store(float* row, LaneQuads<Quads> const& lane) const {
 #pragma unroll
     for (int q = 0; q < Quads; ++q) {
-      if (lane.has(q)) {
-        store_columns(row + lane.column_of(q), at[q]);
-      }
+      int const column = lane.column_of(q);
+      store_some_columns(row + column, at[q], lane.width - column);
     }
   }
 };
@@ -68,6 +67,12 @@ struct alignas(16) StagedQuadPlace {
   __device__ void set_target(std::int64_t number) { target = static_cast<std::uint32_t>(number); }
 };
 
+/// Columns of a row that a group of lanes requests, as many as it adds in one pass.
+struct ColumnsAhead {
+  int first;
+  int end;
+};
+
 /// A line of each row of an array, which a lane requests into the L2 cache before it is needed.
 struct LineAhead {
   static constexpr std::uint32_t kBytes = 128;
@@ -75,22 +80,23 @@ struct LineAhead {
   std::uint32_t stride = 0;     ///< bytes from one row to the next
 
   LineAhead() = default;
-  /// The line with the given number of each row of `width` elements, counted from a column on, as
-  /// far as the row has it.
+  /// The line with the given number of some columns of each row of `width` elements, as far as they
+  /// have it.
   template <class T>
-  __device__ LineAhead(T const* array, int first_column, int width, int number)
+  __device__ LineAhead(T const* array, ColumnsAhead const& columns, int width, int number)
       : stride(static_cast<std::uint32_t>(width) * sizeof(T)) {
-    auto const at = static_cast<std::uint32_t>(first_column) * sizeof(T) +
+    auto const at = static_cast<std::uint32_t>(columns.first) * sizeof(T) +
                     static_cast<std::uint32_t>(number) * kBytes;
-    if (array != nullptr && at < stride) {
+    if (array != nullptr && at < static_cast<std::uint32_t>(columns.end) * sizeof(T)) {
       first = reinterpret_cast<char const*>(array) + at;
     }
   }
   /// A line of a gradient, whose rows are told by the number of their first four elements.
   template <class T>
-  [[nodiscard]] static __device__ LineAhead
-  of_quads(void const* gradient, int first_column, int width, int number) {
-    LineAhead line(static_cast<T const*>(gradient), first_column, width, number);
+  [[nodiscard]] static __device__ LineAhead of_quads(void const* gradient,
+                                                     ColumnsAhead const& columns,
+                                                     int number) {
+    LineAhead line(static_cast<T const*>(gradient), columns, columns.end, number);
     line.stride = kTableSumCount * sizeof(T);
     return line;
   }
@@ -119,20 +125,20 @@ struct PlacesAhead {
                          Sink const& sink,
                          typename Sink::Table const& table,
                          RowLanes const& shape,
-                         int first_column,
+                         ColumnsAhead const& columns,
                          int width) {
-    int const half = max(shape.lanes() / 2, 1);
+    int const half = shape.lanes() / 2;
     int const number = shape.lane() % half;
     takes_gradient = shape.lane() >= half;
     if (!takes_gradient) {
-      line = sink.target_ahead(table, first_column, width, number);
+      line = sink.target_ahead(table, columns, width, number);
     } else if (args.gradient_dtype == DType::float32) {
-      line = LineAhead::of_quads<float>(args.output_gradient, first_column, width, number);
+      line = LineAhead::of_quads<float>(args.output_gradient, columns, number);
     } else {
       // float16 and bfloat16 have the same size.
-      line = LineAhead::of_quads<bfloat16>(args.output_gradient, first_column, width, number);
+      line = LineAhead::of_quads<bfloat16>(args.output_gradient, columns, number);
     }
-    of_state = sink.state_ahead(table, first_column, width, takes_gradient, number);
+    of_state = sink.state_ahead(table, columns, width, takes_gradient, number);
   }
   template <class Sink>
   __device__ void request(StagedQuadPlace const& place) const {
@@ -211,8 +217,8 @@ struct QuadPairs {
   }
 };
 
-/// The tables whose positions the groups of lanes of a block add. They are in shared memory, because
-/// most of a table is seldom needed, and would take the registers of what always is.
+/// The tables whose positions the groups of lanes of a block add. They are in shared memory,
+/// because most of a table is seldom needed, and would take the registers of what always is.
 template <class Table>
 struct SharedTables {
   /// Returns the bytes that the groups of a block need, behind those of the staged positions.
@@ -283,7 +289,9 @@ __global__ void __launch_bounds__(kTableSumThreads, Sink::kBlocks)
           __syncwarp(lanes);
           exists = table.exists();
           lane.set_width(about.width);
-          ahead = PlacesAhead(args, sink, table, shape, base, lane.width);
+          ColumnsAhead const columns{
+              base, min(lane.width, base + Division::kQuads * division.distance())};
+          ahead = PlacesAhead(args, sink, table, shape, columns, lane.width);
           held = {};
           if (HasExtras) {
             argmax = args.argmax != nullptr && about.pooling == Pooling::max
@@ -319,7 +327,8 @@ __global__ void __launch_bounds__(kTableSumThreads, Sink::kBlocks)
           ends = false;
           is_head = false;
         }
-        auto const squares = sink.template squares_of<Division>(table, held, ends, sum, shape);
+        auto const squares =
+            sink.template squares_of<Division>(table, held, ends, lane, sum, shape);
         if (ends) {
           sink.finish(table, held, place.target, lane, sum, squares);
           sum = {};

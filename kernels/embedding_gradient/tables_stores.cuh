@@ -58,14 +58,22 @@ struct StoreTableSums {
 
   /// Sums are stored where nothing is read.
   static constexpr bool kHasRowsOfState = false;
-  __device__ LineAhead target_ahead(Table const&, int, int, int) const { return {}; }
-  __device__ LineAhead state_ahead(Table const&, int, int, bool, int) const { return {}; }
+  __device__ LineAhead target_ahead(Table const&, ColumnsAhead const&, int, int) const {
+    return {};
+  }
+  __device__ LineAhead state_ahead(Table const&, ColumnsAhead const&, int, bool, int) const {
+    return {};
+  }
   struct Held {
     __device__ void load(Table const&, std::uint32_t, Division::Lane const&) {}
   };
   template <class>
-  __device__ float squares_of(
-      Table const&, Held const&, bool, Division::Sum const&, RowLanes const&) const {
+  __device__ float squares_of(Table const&,
+                              Held const&,
+                              bool,
+                              Division::Lane const&,
+                              Division::Sum const&,
+                              RowLanes const&) const {
     return 0.0F;
   }
   __device__ void finish(Table const&,

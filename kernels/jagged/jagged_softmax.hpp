@@ -5,6 +5,7 @@
 
 #include <msstream/runtime/stream_ref.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace msstream::ops::kernels {
@@ -19,8 +20,18 @@ struct JaggedSoftmaxArgs {
   std::int64_t capacity;
   std::int64_t width;
   float* output;         ///< [capacity, width], must not be `values`
+  void* workspace;       ///< jagged_softmax_workspace_bytes() bytes, 256-byte aligned
   IdReport report = {};  ///< where segments with invalid offsets are reported
 };
+/// Returns the bytes of workspace that jagged_softmax() needs, without a query of the device.
+/// Returns 0 on the host, and where the capacity is too small for a segment that several blocks
+/// share.
+std::size_t jagged_softmax_workspace_bytes(HostStream stream,
+                                           std::int64_t capacity,
+                                           std::int64_t width);
+std::size_t jagged_softmax_workspace_bytes(CudaStream stream,
+                                           std::int64_t capacity,
+                                           std::int64_t width);
 void jagged_softmax(HostStream stream, JaggedSoftmaxArgs const& args);
 void jagged_softmax(CudaStream stream, JaggedSoftmaxArgs const& args);
 
@@ -35,7 +46,16 @@ struct JaggedSoftmaxGradientArgs {
   std::int64_t capacity;
   std::int64_t width;
   float* value_gradients;  ///< [capacity, width], must not be an input
+  void* workspace;         ///< jagged_softmax_gradient_workspace_bytes() bytes, 256-byte aligned
 };
+/// Returns the bytes of workspace that jagged_softmax_gradient() needs, like
+/// jagged_softmax_workspace_bytes().
+std::size_t jagged_softmax_gradient_workspace_bytes(HostStream stream,
+                                                    std::int64_t capacity,
+                                                    std::int64_t width);
+std::size_t jagged_softmax_gradient_workspace_bytes(CudaStream stream,
+                                                    std::int64_t capacity,
+                                                    std::int64_t width);
 void jagged_softmax_gradient(HostStream stream, JaggedSoftmaxGradientArgs const& args);
 void jagged_softmax_gradient(CudaStream stream, JaggedSoftmaxGradientArgs const& args);
 

@@ -43,6 +43,10 @@ void for_each_segment(Args const& args, float* output, TellBad const& tell_bad, 
 
 }  // namespace
 
+std::size_t jagged_softmax_workspace_bytes(HostStream, std::int64_t, std::int64_t) {
+  return 0;
+}
+
 void jagged_softmax(HostStream stream, JaggedSoftmaxArgs const& args) {
   stream.run([args] {
     auto const tell_bad = [&](std::int64_t segment) {
@@ -83,6 +87,10 @@ void jagged_softmax(HostStream stream, JaggedSoftmaxArgs const& args) {
                        }
                      });
   });
+}
+
+std::size_t jagged_softmax_gradient_workspace_bytes(HostStream, std::int64_t, std::int64_t) {
+  return 0;
 }
 
 void jagged_softmax_gradient(HostStream stream, JaggedSoftmaxGradientArgs const& args) {

@@ -9,10 +9,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 /// Teams of threads that share a segment of rows: a few lanes of a warp share a short segment, a
 /// whole block shares a long one. Each thread has one column at a time, and takes rows at a stride
-/// of the team's rows.
+/// of the team's rows. Several blocks share a very long segment (jagged/parts.cuh).
 namespace msstream::ops::kernels {
 
 inline constexpr int kTeamThreads = 512;
@@ -22,6 +23,8 @@ inline constexpr int kTeamBlocksAtOnce = 2;
 /// The number of rows per lane in a segment of mean length, chosen so that a thread has several
 /// loads in flight.
 inline constexpr std::int64_t kRowsALane = 4;
+/// The most rows that a lane holds in registers.
+inline constexpr int kHeldRowsALane = 2 * kRowsALane;
 /// The most rows per lane of a segment that a few lanes process. A longer segment is processed by
 /// the whole block.
 inline constexpr std::int64_t kMostRowsALane = 64;
@@ -34,6 +37,10 @@ struct TeamShape {
   int log2_columns = 0;  ///< log2 of the lanes that take neighbouring columns
   int log2_rows = 0;     ///< log2 of the lanes that take the rows of a short segment alternately
   std::int64_t segments_a_block;
+  std::int64_t most_rows_of_lanes;  ///< of a segment that a few lanes process
+  /// The most rows of a segment that one block processes.
+  std::int64_t most_rows_of_block = std::numeric_limits<std::int64_t>::max();
+  std::int64_t first_block = 0;  ///< the block of the grid that has the first segments
 
   TeamShape(std::int64_t segments, std::int64_t capacity, std::int64_t width) {
     while (log2_columns < 5 && (std::int64_t{1} << log2_columns) < width) {
@@ -45,6 +52,8 @@ struct TeamShape {
     }
     segments_a_block = std::clamp<std::int64_t>(
         segments / kTeamBlocks, 1, kTeamThreads >> (log2_columns + log2_rows));
+    // A block with one segment has no other work for the lanes that would be idle.
+    most_rows_of_lanes = (segments_a_block == 1 ? kHeldRowsALane : kMostRowsALane) * rows();
   }
 
   __host__ __device__ int columns() const { return 1 << log2_columns; }
@@ -91,10 +100,10 @@ struct BlockTeam {
         row(static_cast<int>(threadIdx.x) >> shape.log2_columns),
         rows(kTeamThreads >> shape.log2_columns) {}
 
-  template <class Reducer>
-  __device__ float reduce(float value) const {
+  template <class Reducer, class Value>
+  __device__ Value reduce(Value value) const {
     constexpr int kWarps = kTeamThreads / 32;
-    __shared__ float partials[kWarps][32];
+    __shared__ Value partials[kWarps][32];
     int const warp = static_cast<int>(threadIdx.x) / 32;
     int const lane = static_cast<int>(threadIdx.x) % 32;
     for (int distance = 16; distance >= columns; distance /= 2) {
@@ -143,8 +152,9 @@ static __device__ __noinline__ bool is_bad_and_cleared(BagOffsets<std::int64_t> 
 }
 
 /// Calls work(team, rows of the segment) for the segments of the block: first for each short
-/// segment with a few lanes, then for each long segment with the whole block. All kTeamThreads
-/// threads of a block must call for_each_segment(). Lanes without a segment call `work` too, with
+/// segment with a few lanes, then for each long segment with the whole block. Leaves out segments
+/// of more than shape.most_rows_of_block rows. All kTeamThreads threads of a block from
+/// shape.first_block on must call for_each_segment(). Lanes without a segment call `work` too, with
 /// no rows. Rows of `rows` [capacity, width] that lie between the segments belong to segments with
 /// invalid offsets and are set to zero.
 template <class Work>
@@ -160,7 +170,7 @@ __device__ void for_each_segment(BagOffsets<std::int64_t> const& offsets,
     long_count = 0;
   }
   // The threads of the block check the offsets of its segments together.
-  auto const first = std::int64_t{blockIdx.x} * shape.segments_a_block;
+  auto const first = (std::int64_t{blockIdx.x} - shape.first_block) * shape.segments_a_block;
   auto const last = min(first + shape.segments_a_block, offsets.bags) - 1;
   bool const looks =
       first > last || looks_good(offsets, first, last, static_cast<int>(threadIdx.x), kTeamThreads);
@@ -173,8 +183,9 @@ __device__ void for_each_segment(BagOffsets<std::int64_t> const& offsets,
       (good || !is_bad_and_cleared(offsets, segment, report, lanes, width, rows))) {
     range = {offsets.at[segment], offsets.at[segment + 1]};
   }
-  if (range.end - range.begin > kMostRowsALane * shape.rows()) {
-    if (lanes.column == 0 && lanes.row == 0) {
+  auto const length = range.end - range.begin;
+  if (length > min(shape.most_rows_of_lanes, shape.most_rows_of_block)) {
+    if (length <= shape.most_rows_of_block && lanes.column == 0 && lanes.row == 0) {
       long_ones[atomicAdd(&long_count, 1)] = range;
     }
     range.end = range.begin;

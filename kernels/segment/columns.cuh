@@ -26,6 +26,15 @@ __device__ void combine(Columns<Count>& total, Columns<Count> const& other) {
   }
 }
 
+template <class Combiner, int Count>
+__device__ Columns<Count> elements_of(Columns<Count> columns) {
+#pragma unroll
+  for (int c = 0; c < Count; ++c) {
+    columns.at[c] = Combiner::element(columns.at[c]);
+  }
+  return columns;
+}
+
 /// Loads columns of rows that are read once, and marks them as used once, so that the cache keeps
 /// data that are used again.
 template <int Count>

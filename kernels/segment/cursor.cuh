@@ -98,6 +98,35 @@ class SegmentCursor {
     }
   }
 
+  /// Finds the segments of up to N neighbouring places for each lane: those of the calling lane's
+  /// places place + k for from <= k < to, which become segments[k], or -1 if the segment has
+  /// invalid offsets. The places must ascend with the lanes and from call to call, and must be
+  /// before the end of the cursor's positions. All lanes of the group must call find() together.
+  /// segment() and end() are those of the last group of segments afterwards.
+  template <int N>
+  __device__ void find(int place, int from, int to, std::int64_t (&segments)[N]) {
+    for (;;) {
+      auto const missing = group_.ballot(from < to);
+      if (missing == 0) {
+        return;
+      }
+      advance(group_.from_lane(place + from, __ffs(static_cast<int>(missing)) - 1));
+#pragma unroll
+      for (int k = 0; k < N; ++k) {
+        int const key = 2 * (place + k) + 1;
+        int at = 0;  // the lane that keeps the end of the segment, if the group of segments has it
+        for (int half = group_.lanes / 2; half > 0; half /= 2) {
+          at += group_.from_lane(ends_, at + half - 1) > key ? 0 : half;
+        }
+        int const end = group_.from_lane(ends_, at);
+        if (k == from && k < to && end > key) {
+          segments[k] = end % 2 != 0 ? -1 : base_ + at;
+          ++from;
+        }
+      }
+    }
+  }
+
  private:
   /// The number of groups of segments that are passed one by one before a search.
   static constexpr int kWindowsPassed = 3;

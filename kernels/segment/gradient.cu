@@ -158,8 +158,12 @@ void segment_reduce_gradient(CudaStream stream, SegmentGradientArgs const& args)
   if (layout.form == SegmentForm::unsorted_ids) {
     with_places(PlacesOfIds{layout, memory.rows});
   } else {
-    with_places(
-        PlacesOfSpans{{spans->offsets, layout.segments, layout.capacity, spans->are_given}});
+    SegmentBounds const bounds{spans->offsets, layout.segments, layout.capacity, spans->are_given};
+    if (args.width <= kNarrowWidth) {
+      with_places(PlacesOfNarrowSpans{bounds});
+    } else {
+      with_places(PlacesOfSpans{bounds});
+    }
   }
 }
 

@@ -128,6 +128,44 @@ struct ProductRule {
   }
 };
 
+/// The neighbouring positions over which the calling thread's group of lanes, or its warp, walks,
+/// and those of them that its lanes take: kGradientInFlight positions from begin + offset on, and
+/// so on every `step` positions.
+template <class Places>
+struct WalkedPlaces {
+  LaneGroup group;  ///< the lanes that walk together
+  std::int64_t begin;
+  std::int64_t end;
+  int offset = 0;
+  int step = kGradientInFlight;
+
+  __device__ WalkedPlaces(RowLanes const& shape, std::int64_t capacity)
+      : group(Places::kWalksByWarp ? 32 : shape.lanes()) {
+    int const rows = group.lanes >> shape.log2_lanes;
+    auto const places = gradient_places(capacity, shape.lanes()) * rows;
+    begin = grid_thread() / group.lanes * places;
+    end = min(begin + places, capacity);
+    offset = (group.lane >> shape.log2_lanes) * kGradientInFlight;
+    step *= rows;
+  }
+};
+
+/// Finds the segments of the positions `first` + k before `end`, -1 for a position in no segment.
+template <class Walk>
+__device__ void find_segments(Walk& walk,
+                              std::int64_t first,
+                              std::int64_t end,
+                              std::int64_t (&segments)[kGradientInFlight]) {
+  if constexpr (requires { walk.segments(first, segments); }) {
+    walk.segments(first, segments);
+  } else {
+#pragma unroll
+    for (int k = 0; k < kGradientInFlight; ++k) {
+      segments[k] = first + k < end ? walk.segment(first + k) : -1;
+    }
+  }
+}
+
 /// Writes the gradients of gradient_places() neighbouring rows with each group of lanes, which
 /// loads the terms of several rows at once. For positions in no segment the terms of the first
 /// segment are loaded, so there must be a segment.
@@ -135,20 +173,16 @@ template <class Places, class Rule, int Count>
 __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks) segment_gradient_kernel(
     Places places, Rule rule, RowLanes shape, std::int64_t capacity, float* value_gradients) {
   constexpr int kInFlight = kGradientInFlight;
-  auto const places_of_group = gradient_places(capacity, shape.lanes());
-  auto const begin = (grid_thread() >> shape.log2_lanes) * places_of_group;
-  auto const end = min(begin + places_of_group, capacity);
-  if (begin >= end) {
+  WalkedPlaces<Places> const mine(shape, capacity);
+  auto const end = mine.end;
+  if (mine.begin >= end) {
     return;
   }
-  LaneGroup const group(shape.lanes());
-  typename Places::Walk walk(places, group, begin, end);
-  for (auto first = begin; first < end; first += kInFlight) {
+  typename Places::Walk walk(places, mine.group, mine.begin, end);
+  for (auto base = mine.begin; base < end; base += mine.step) {
+    auto const first = base + mine.offset;
     std::int64_t segments[kInFlight];
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      segments[k] = first + k < end ? walk.segment(first + k) : -1;
-    }
+    find_segments(walk, first, end, segments);
     for (std::int64_t column = shape.lane() * Count; column < shape.width;
          column += shape.lanes() * Count) {
       Columns<Count> gradients[kInFlight];
@@ -204,15 +238,13 @@ __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks)
                          std::int64_t capacity,
                          std::uint32_t* counts) {
   constexpr int kInFlight = kGradientInFlight;
-  auto const places_of_group = gradient_places(capacity, shape.lanes());
-  auto const begin = (grid_thread() >> shape.log2_lanes) * places_of_group;
-  auto const end = min(begin + places_of_group, capacity);
-  if (begin >= end) {
+  WalkedPlaces<Places> const mine(shape, capacity);
+  auto const end = mine.end;
+  if (mine.begin >= end) {
     return;
   }
-  LaneGroup const group(shape.lanes());
-  typename Places::Walk walk(places, group, begin, end);
-  auto const column = (std::int64_t{blockIdx.y} * group.lanes + group.lane) * Count;
+  typename Places::Walk walk(places, mine.group, mine.begin, end);
+  auto const column = (std::int64_t{blockIdx.y} * shape.lanes() + shape.lane()) * Count;
   bool const is_column = column < shape.width;
   std::int64_t current = -1;
   std::uint32_t matches[Count] = {};
@@ -225,14 +257,12 @@ __global__ void __launch_bounds__(kGradientThreads, kGradientBlocks)
       }
     }
   };
-  for (auto first = begin; first < end; first += kInFlight) {
+  for (auto base = mine.begin; base < end; base += mine.step) {
+    auto const first = base + mine.offset;
     std::int64_t segments[kInFlight];
     Columns<Count> elements[kInFlight];
     Columns<Count> terms[kInFlight];
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      segments[k] = first + k < end ? walk.segment(first + k) : -1;
-    }
+    find_segments(walk, first, end, segments);
 #pragma unroll
     for (int k = 0; k < kInFlight; ++k) {
       if (is_column && segments[k] >= 0) {

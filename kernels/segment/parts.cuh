@@ -34,12 +34,11 @@ struct SpanParts {
   std::int64_t parts;
 
   SpanParts(std::int64_t capacity, RowLanes const& shape)
-      : places(std::clamp(ceil_div(ceil_div(capacity * span_team_lanes(shape.lanes()), kSpanLanes),
-                                   kFewestPlacesOfPart) *
-                              kFewestPlacesOfPart,
-                          kFewestPlacesOfPart,
-                          kMostPlacesOfPart)),
-        parts(ceil_div(capacity, places)) {}
+      : places(fewest_places_of_part(shape.width)) {
+    auto const share = ceil_div(capacity * span_team_lanes(shape.lanes()), kSpanLanes);
+    places = std::clamp(ceil_div(share, places) * places, places, kMostPlacesOfPart);
+    parts = ceil_div(capacity, places);
+  }
 };
 
 /// The partial results of segments that extend over several parts, which a second launch combines.
@@ -53,15 +52,6 @@ struct SpanBorders {
         heads(workspace.take<float>(parts.parts * width)),
         ends_here(workspace.take<std::int64_t>(parts.parts)) {}
 };
-
-template <class Combiner, int Count>
-__device__ Columns<Count> elements_of(Columns<Count> columns) {
-#pragma unroll
-  for (int c = 0; c < Count; ++c) {
-    columns.at[c] = Combiner::element(columns.at[c]);
-  }
-  return columns;
-}
 
 /// The rows that a thread has requested, copied asynchronously into shared memory. Each thread
 /// reads only rows that it requested, so that it has to wait only for its own copies.

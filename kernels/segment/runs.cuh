@@ -15,15 +15,18 @@ __device__ inline int warp_of_block() {
   return static_cast<int>(threadIdx.x) / 32;
 }
 
-/// Returns the total of load(i) over a range, computed by one warp: the groups of lanes take the
-/// elements alternately, then a tree combines the groups. All groups get the result.
+/// Returns the total of load(i) over a range, computed by a team of `team_lanes` lanes, a power of
+/// two: the groups of lanes that hold a row take the elements alternately, then a tree combines the
+/// groups. All groups of the team get the result. All lanes of a warp must call reduce_by_team()
+/// together; each team has its own range.
 template <class Combiner, int Count, class Load>
-__device__ Columns<Count> reduce_by_warp(PlaceRange range,
+__device__ Columns<Count> reduce_by_team(PlaceRange range,
                                          RowLanes const& shape,
+                                         int team_lanes,
                                          Load const& load) {
-  constexpr int kInFlight = 8;
-  int const groups = 32 >> shape.log2_lanes;
-  int const group = (static_cast<int>(threadIdx.x) % 32) >> shape.log2_lanes;
+  constexpr int kInFlight = kRunRows;
+  int const groups = team_lanes >> shape.log2_lanes;
+  int const group = (static_cast<int>(threadIdx.x) & (team_lanes - 1)) >> shape.log2_lanes;
   auto total = nothing_of<Combiner, Count>();
   for (auto first = range.begin + group; first < range.end; first += groups * kInFlight) {
     Columns<Count> rows[kInFlight];
@@ -38,7 +41,7 @@ __device__ Columns<Count> reduce_by_warp(PlaceRange range,
     }
   }
   __syncwarp();
-  for (int distance = 16; distance >= shape.lanes(); distance /= 2) {
+  for (int distance = team_lanes / 2; distance >= shape.lanes(); distance /= 2) {
     Columns<Count> other;
 #pragma unroll
     for (int c = 0; c < Count; ++c) {
@@ -47,6 +50,13 @@ __device__ Columns<Count> reduce_by_warp(PlaceRange range,
     combine<Combiner>(total, other);
   }
   return total;
+}
+
+template <class Combiner, int Count, class Load>
+__device__ Columns<Count> reduce_by_warp(PlaceRange range,
+                                         RowLanes const& shape,
+                                         Load const& load) {
+  return reduce_by_team<Combiner, Count>(range, shape, 32, load);
 }
 
 /// Returns the total of load(i) over a range of any length, computed by one warp. Sums are added in
@@ -67,6 +77,51 @@ __device__ Columns<Count> reduce_long_by_warp(PlaceRange range,
     return range.begin < range.end ? whole.get(total) : total;
   } else {
     return reduce_by_warp<Combiner, Count>(range, shape, load);
+  }
+}
+
+/// Reduces one run of rows with all warps of a block of `Warps` warps. All threads of the block
+/// must call reduce_by_block() with the same run and columns. load() is that of reduce_runs();
+/// store(column, total) is called once per column, by warp `owner`.
+template <class Combiner, int Warps, int Count, class Load, class Store>
+__device__ void reduce_by_block(PlaceRange run,
+                                PlaceRange columns,
+                                int owner,
+                                RowLanes const& shape,
+                                Load const& load,
+                                Store const& store) {
+  __shared__ float partials[Warps][32 * Count];
+  int const warp = warp_of_block();
+  int const lane_of_warp = static_cast<int>(threadIdx.x) % 32;
+  bool const stores = lane_of_warp < shape.lanes();
+  auto const share = ceil_div<std::int64_t>(run.end - run.begin, Warps);
+  PlaceRange const part{min(run.begin + warp * share, run.end),
+                        min(run.begin + (warp + 1) * share, run.end)};
+  std::int64_t const step = shape.lanes() * Count;
+  for (auto base = columns.begin; base < columns.end; base += step) {
+    auto const column = base + shape.lane() * Count;
+    auto const partial = reduce_long_by_warp<Combiner, Count>(part, shape, [&](std::int64_t i) {
+      return column < shape.width ? load(i, i == run.end - 1, column)
+                                  : nothing_of<Combiner, Count>();
+    });
+    if (stores) {
+#pragma unroll
+      for (int c = 0; c < Count; ++c) {
+        partials[warp][lane_of_warp * Count + c] = partial.at[c];
+      }
+    }
+    __syncthreads();
+    if (warp == owner && stores && column < shape.width) {
+      auto total = nothing_of<Combiner, Count>();
+      for (int other = 0; other < Warps; ++other) {
+#pragma unroll
+        for (int c = 0; c < Count; ++c) {
+          total.at[c] = Combiner::combine(total.at[c], partials[other][lane_of_warp * Count + c]);
+        }
+      }
+      store(column, total);
+    }
+    __syncthreads();
   }
 }
 
@@ -91,7 +146,6 @@ __device__ void reduce_runs(WarpRun const& mine,
                             Store const& store) {
   auto const run = mine.rows;
   __shared__ PlaceRange long_runs[Warps];
-  __shared__ float partials[Warps][32 * Count];
   int const warp = warp_of_block();
   int const lane_of_warp = static_cast<int>(threadIdx.x) % 32;
   bool const stores = lane_of_warp < shape.lanes();
@@ -100,16 +154,14 @@ __device__ void reduce_runs(WarpRun const& mine,
   if (lane_of_warp == 0) {
     long_runs[warp] = is_long ? run : PlaceRange{0, 0};
   }
-  auto const load_of = [&](std::int64_t last, std::int64_t column) {
-    return [&load, &shape, last, column](std::int64_t i) {
-      return column < shape.width ? load(i, i == last, column) : nothing_of<Combiner, Count>();
-    };
-  };
   std::int64_t const step = shape.lanes() * Count;
   if (mine.exists && !is_long) {
     for (auto base = mine.columns.begin; base < mine.columns.end; base += step) {
       auto const column = base + shape.lane() * Count;
-      auto const total = reduce_by_warp<Combiner, Count>(run, shape, load_of(run.end - 1, column));
+      auto const total = reduce_by_warp<Combiner, Count>(run, shape, [&](std::int64_t i) {
+        return column < shape.width ? load(i, i == run.end - 1, column)
+                                    : nothing_of<Combiner, Count>();
+      });
       if (stores && column < shape.width) {
         store(column, total);
       }
@@ -121,32 +173,7 @@ __device__ void reduce_runs(WarpRun const& mine,
     if (shared.begin == shared.end) {
       continue;
     }
-    auto const share = ceil_div<std::int64_t>(shared.end - shared.begin, Warps);
-    PlaceRange const part{min(shared.begin + warp * share, shared.end),
-                          min(shared.begin + (warp + 1) * share, shared.end)};
-    for (auto base = mine.columns.begin; base < mine.columns.end; base += step) {
-      auto const column = base + shape.lane() * Count;
-      auto const partial =
-          reduce_long_by_warp<Combiner, Count>(part, shape, load_of(shared.end - 1, column));
-      if (stores) {
-#pragma unroll
-        for (int c = 0; c < Count; ++c) {
-          partials[warp][lane_of_warp * Count + c] = partial.at[c];
-        }
-      }
-      __syncthreads();
-      if (warp == owner && stores && column < shape.width) {
-        auto total = nothing_of<Combiner, Count>();
-        for (int other = 0; other < Warps; ++other) {
-#pragma unroll
-          for (int c = 0; c < Count; ++c) {
-            total.at[c] = Combiner::combine(total.at[c], partials[other][lane_of_warp * Count + c]);
-          }
-        }
-        store(column, total);
-      }
-      __syncthreads();
-    }
+    reduce_by_block<Combiner, Warps, Count>(shared, mine.columns, owner, shape, load, store);
   }
 }
 

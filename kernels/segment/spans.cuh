@@ -5,6 +5,7 @@
 #include "common/workspace_layout.hpp"
 #include "ids/bag_report.cuh"
 #include "segment/cursor.cuh"
+#include "segment/narrow.cuh"
 #include "segment/parts.cuh"
 #include "segment/rows.cuh"
 #include "segment/runs.cuh"
@@ -24,29 +25,34 @@ __device__ std::int64_t column_of_block(RowLanes const& shape) {
 }
 
 /// Fills the rows of segments that are empty or have invalid offsets, and reports the latter. The
-/// groups of lanes along the grid's x dimension share the segments, blocks along y the columns.
+/// warps along the grid's x dimension share the segments, blocks along y the columns. A warp checks
+/// 32 segments at once, however few lanes hold a row, because the check of one segment's offsets by
+/// one lane is many loads that wait for each other.
 template <int Count>
 __device__ void fill_empty(SegmentBounds const& bounds,
                            RowLanes const& shape,
                            SegmentOutput const& output,
                            IdReport const& report) {
   auto const column = column_of_block<Count>(shape);
-  LaneGroup const group(shape.lanes());
-  auto const groups = grid_stride() >> shape.log2_lanes;
-  auto const share = ceil_div(bounds.segments, groups);
-  auto const begin = (grid_thread() >> shape.log2_lanes) * share;
+  LaneGroup const warp(32);
+  auto const share = ceil_div(bounds.segments, grid_stride() / 32);
+  auto const begin = grid_thread() / 32 * share;
   auto const end = min(begin + share, bounds.segments);
-  for (auto first = begin; first < end; first += group.lanes) {
-    auto const mine = first + group.lane;
-    bool const is_bad = bounds.is_bad_by_lanes(first, end, group);
+  int const groups = 32 >> shape.log2_lanes;
+  for (auto first = begin; first < end; first += 32) {
+    auto const mine = first + warp.lane;
+    bool const is_bad = bounds.is_bad_by_lanes(first, end, warp);
     bool const is_empty = is_bad || (mine < end && bounds.at(mine) == bounds.at(mine + 1));
     if (is_bad && blockIdx.y == 0) {
       report_bad(report, bounds.judged(), mine);
     }
-    for (auto empty = group.ballot(is_empty); empty != 0; empty &= empty - 1) {
-      auto const segment = first + __ffs(static_cast<int>(empty)) - 1;
-      if (column < shape.width) {
-        output.write_empty<Count>(segment, column);
+    auto const empty = warp.ballot(is_empty);
+    if (empty == 0 || column >= shape.width) {
+      continue;
+    }
+    for (int k = warp.lane >> shape.log2_lanes; k < 32; k += groups) {
+      if ((empty >> k & 1U) != 0) {
+        output.write_empty<Count>(first + k, column);
       }
     }
   }
@@ -63,6 +69,12 @@ __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(Segment
                                                                          SegmentOutput output,
                                                                          SpanBorders borders,
                                                                          IdReport report) {
+  __shared__ std::int64_t long_segments[kMostLongRuns];
+  __shared__ int long_count;
+  if (threadIdx.x == 0) {
+    long_count = 0;
+  }
+  __syncthreads();
   auto const part = grid_thread() >> shape.log2_lanes;
   auto const segment = part < parts.parts ? borders.ends_here[part] : -1;
   auto const parts_of = [&](PlaceRange places) {
@@ -72,13 +84,16 @@ __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(Segment
     return load_written<Count>((is_last ? borders.heads : borders.tails) + i * shape.width +
                                column);
   };
-  bool is_long = false;
   if (segment >= 0) {
     auto const places = bounds.places_of(segment);
     auto const run = parts_of(places);
-    is_long = run.end - run.begin > kLongRun;
     auto const column = column_of_block<Count>(shape);
-    if (!is_long && column < shape.width) {
+    if (run.end - run.begin > kLongRun) {
+      if (shape.lane() == 0) {
+        // The order of the list does not affect the results.
+        long_segments[atomicAdd(&long_count, 1)] = segment;
+      }
+    } else if (column < shape.width) {
       auto total = nothing_of<Combiner, Count>();
 #pragma unroll 4
       for (auto i = run.begin; i < run.end; ++i) {
@@ -87,22 +102,22 @@ __global__ void __launch_bounds__(kBorderWarps * 32) span_borders_kernel(Segment
       output.write(segment, column, total, places.end - places.begin);
     }
   }
-  if (__syncthreads_or(static_cast<int>(is_long)) != 0) {
-    auto const mine = static_cast<long long>(is_long ? segment : -1);
-    std::int64_t const columns_a_block = shape.lanes() * Count;
-    PlaceRange const columns{blockIdx.y * columns_a_block, (blockIdx.y + 1) * columns_a_block};
+  __syncthreads();
+  std::int64_t const columns_a_block = shape.lanes() * Count;
+  PlaceRange const columns{blockIdx.y * columns_a_block, (blockIdx.y + 1) * columns_a_block};
 #pragma unroll 1
-    for (int lane = 0; lane < 32; lane += shape.lanes()) {
-      auto const long_one = std::int64_t{__shfl_sync(0xFFFFFFFFU, mine, lane)};
-      auto const places = long_one >= 0 ? bounds.places_of(long_one) : PlaceRange{0, 0};
-      reduce_runs<Combiner, kBorderWarps, Count>(
-          {parts_of(places), long_one >= 0, columns},
-          shape,
-          load,
-          [&](std::int64_t column, Columns<Count> const& total) {
-            output.write(long_one, column, total, places.end - places.begin);
-          });
-    }
+  for (int i = 0; i < long_count; ++i) {
+    auto const long_one = long_segments[i];
+    auto const places = bounds.places_of(long_one);
+    reduce_by_block<Combiner, kBorderWarps, Count>(
+        parts_of(places),
+        columns,
+        0,
+        shape,
+        load,
+        [&](std::int64_t column, Columns<Count> const& total) {
+          output.write(long_one, column, total, places.end - places.begin);
+        });
   }
   fill_empty<Count>(bounds, shape, output, report);
 }
@@ -144,10 +159,17 @@ __global__ void __launch_bounds__(kFewSpanWarps * 32, 2) few_spans_kernel(
 }
 
 /// Returns whether one launch, with a warp per segment, is fastest. Long segments occupy their
-/// block one after the other, so that it is not if segments are long on average.
-inline bool has_few_items(std::int64_t capacity, std::int64_t segments) {
+/// block one after the other, so that it is not if segments are long on average, unless rows have
+/// more columns than the grids of the other launches have blocks for.
+inline bool has_few_items(std::int64_t capacity, std::int64_t segments, std::int64_t width) {
   return capacity + segments <= kFewSpanItems &&
-         capacity <= std::max(kLongRun * segments, kFewLongPlaces);
+         (capacity <= std::max(kLongRun * segments, kFewLongPlaces) || width > kMostSharedWidth);
+}
+
+/// Returns whether one launch takes all segments, so that no workspace is needed.
+inline bool is_one_launch(std::int64_t capacity, std::int64_t segments, std::int64_t width) {
+  return has_few_items(capacity, segments, width) ||
+         (width <= kNarrowWidth && capacity <= kNarrowPlaces && segments <= kNarrowSegments);
 }
 
 template <class Combiner, int Count, class Rows>
@@ -155,13 +177,21 @@ void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
   RowLanes const shape(args.width, Count);
   SegmentBounds const bounds{args.offsets, args.segments, args.capacity, args.are_given};
   SegmentOutput const output{args.output, args.width, args.reduction, args.empty_value};
-  if (has_few_items(args.capacity, args.segments)) {
+  if (has_few_items(args.capacity, args.segments, args.width)) {
     auto const shares = ceil_div<std::int64_t>(args.width, shape.lanes() * Count);
     dim3 const grid(grid_for(args.segments, kFewSpanWarps),
                     args.width <= kMostSharedWidth ? static_cast<unsigned>(shares) : 1U);
     few_spans_kernel<Combiner, Rows, Count>
         <<<grid, kFewSpanWarps * 32, 0, stream>>>(rows, bounds, shape, output, args.report);
     check_launch("segment_reduce, one launch");
+    return;
+  }
+  if (is_one_launch(args.capacity, args.segments, args.width)) {
+    int const lanes = narrow_team_lanes(args.capacity, args.segments, shape.lanes());
+    narrow_spans_kernel<Combiner, Rows, Count>
+        <<<grid_for(args.segments, kNarrowWarps * 32 / lanes), kNarrowWarps * 32, 0, stream>>>(
+            rows, bounds, shape, lanes, output, args.report);
+    check_launch("segment_reduce, narrow rows");
     return;
   }
   SpanParts const parts(args.capacity, shape);
@@ -175,12 +205,14 @@ void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
         <<<grid, kSpanThreads, 0, stream>>>(rows, bounds, shape, parts, output, borders);
     check_launch("segment_reduce, parts");
   }
-  auto const groups = std::max(parts.parts, ceil_div(args.segments, kFillsOfGroup));
   auto const columns = args.width <= kMostSharedWidth ? kBorderColumns : kWideBorderColumns;
   RowLanes borders_shape(std::min(args.width, columns), Count);
   borders_shape.width = args.width;
+  auto const fill_blocks =
+      std::min(ceil_div(args.segments, kFillsOfWarp * kBorderWarps), kMostFillBlocks);
   dim3 const grid(
-      grid_for(groups, kBorderWarps * 32 / borders_shape.lanes()),
+      std::max(grid_for(parts.parts, kBorderWarps * 32 / borders_shape.lanes()),
+               static_cast<unsigned>(fill_blocks)),
       static_cast<unsigned>(ceil_div<std::int64_t>(args.width, borders_shape.lanes() * Count)));
   span_borders_kernel<Combiner, Count><<<grid, kBorderWarps * 32, 0, stream>>>(
       bounds, borders_shape, parts, output, borders, args.report);

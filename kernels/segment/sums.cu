@@ -4,7 +4,7 @@
 namespace msstream::ops::kernels {
 
 std::size_t span_workspace_bytes(std::int64_t capacity, std::int64_t segments, std::int64_t width) {
-  if (has_few_items(capacity, segments)) {
+  if (is_one_launch(capacity, segments, width)) {
     return 0;
   }
   // The workspace has the larger of two sizes, because it is not known yet whether rows can be read

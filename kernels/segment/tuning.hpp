@@ -14,12 +14,40 @@ inline constexpr int kFewSpanWarps = 8;
 /// The number of positions up to which one launch is fastest even if segments are long.
 inline constexpr std::int64_t kFewLongPlaces = 512;
 
+/// Rows of at most this many columns are narrow: a lane or up to four lanes hold one.
+inline constexpr std::int64_t kNarrowWidth = 4;
+/// The most positions and segments of narrow rows up to which one launch, with a team of lanes per
+/// segment, is fastest.
+inline constexpr std::int64_t kNarrowPlaces = std::int64_t{1} << 15;
+inline constexpr std::int64_t kNarrowSegments = std::int64_t{1} << 16;
+inline constexpr int kNarrowWarps = 16;
+/// The number of rows that each lane of a run of rows requests together.
+inline constexpr int kRunRows = 8;
+/// The most times that a team of lanes requests rows of a segment of narrow rows. A warp reduces
+/// segments with more rows, and the whole block those with more than kMostNarrowRowsOfWarp.
+inline constexpr int kNarrowRounds = 4;
+inline constexpr std::int64_t kMostNarrowRowsOfWarp = 2048;
+/// Returns how many lanes share a segment of narrow rows: so many that the rows of a segment of
+/// average length are requested together, as far as the lanes of a warp suffice. A power of two.
+constexpr int narrow_team_lanes(std::int64_t capacity, std::int64_t segments, int lanes_of_row) {
+  int lanes = lanes_of_row;
+  while (lanes < 32 && (lanes / lanes_of_row) * kRunRows * segments < capacity) {
+    lanes *= 2;
+  }
+  return lanes;
+}
+
 /// The number of lanes that share the positions of all segments: four times as many as a large GPU
 /// holds at once, so that the last wave of blocks is a small part of the time.
 inline constexpr std::int64_t kSpanLanes = std::int64_t{1} << 19;
 /// The least and the greatest number of positions in a part of a segment reduction. The least
-/// number is large enough to hide the search for the part's first segment.
+/// number is large enough to hide the search for the part's first segment, and for narrow rows as
+/// large as the number of rows that a team of lanes requests together.
 inline constexpr std::int64_t kFewestPlacesOfPart = 16;
+inline constexpr std::int64_t kFewestNarrowPlacesOfPart = 32;
+constexpr std::int64_t fewest_places_of_part(std::int64_t width) {
+  return width <= kNarrowWidth ? kFewestNarrowPlacesOfPart : kFewestPlacesOfPart;
+}
 inline constexpr std::int64_t kMostPlacesOfPart = 256;
 
 inline constexpr int kSpanThreads = 128;
@@ -48,9 +76,13 @@ inline constexpr std::int64_t kLongRun = 64;
 inline constexpr std::int64_t kBorderColumns = 32;
 inline constexpr std::int64_t kWideBorderColumns = 128;
 inline constexpr std::int64_t kMostSharedWidth = std::int64_t{1} << 20;
-/// The number of segments that each group of lanes checks for being empty, to write their fill
-/// value.
-inline constexpr std::int64_t kFillsOfGroup = 16;
+/// The most runs of more than kLongRun parts that can end in the parts of one block of kBorderWarps
+/// warps: two that follow each other end at least kLongRun parts apart.
+inline constexpr int kMostLongRuns = kBorderWarps * 32 / static_cast<int>(kLongRun) + 1;
+/// The number of segments that each warp checks for being empty, to write their fill value, up to
+/// so many blocks that more would not run at the same time.
+inline constexpr std::int64_t kFillsOfWarp = 32;
+inline constexpr std::int64_t kMostFillBlocks = 256;
 
 /// The launch of a segment gradient: each group of lanes requests kGradientInFlight rows at once.
 inline constexpr int kGradientThreads = 256;

@@ -186,8 +186,9 @@ template <Runtime R>
 ///
 /// The largest element is subtracted first, so that nothing overflows. As in PyTorch, a column of a
 /// segment is all NaN if it holds NaN or +infinity, or nothing but -infinity. Deterministic; one
-/// launch, which assigns threads to a segment by its length; asynchronous; capture-safe. Throws
-/// std::invalid_argument for bad shapes.
+/// launch, which assigns threads to a segment by its length, and a second one, for segments that
+/// several blocks share, if the capacity has room for such a segment; asynchronous; capture-safe.
+/// Throws std::invalid_argument for bad shapes.
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> jagged_softmax(
     Tensor<float, R> const& values,
@@ -198,7 +199,8 @@ template <Runtime R>
 }
 
 /// Returns the gradient of jagged_softmax(), from its output y and the gradient dy of the output: y
-/// * (dy - sum of y * dy over the segment), 0 wherever y is 0. One launch.
+/// * (dy - sum of y * dy over the segment), 0 wherever y is 0. One or two launches, like
+/// jagged_softmax().
 template <Runtime R>
 [[nodiscard]] Tensor<float, R> jagged_softmax_gradient(
     Tensor<float, R> const& output,

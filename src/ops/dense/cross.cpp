@@ -131,13 +131,16 @@ struct LayerPlace {
   bool reads_first = false;  ///< whether the layer's input is `first`, and gets all its gradients
 };
 
-/// The gradients of a layer's inputs, and what those of its weights are products of.
-struct LayerGradients {
-  AnyTensor first;  ///< with those of later layers
-  AnyTensor input;
+/// The factors of the gradients of a layer's weights, and that of its bias.
+struct WeightFactors {
   AnyTensor projected;
   AnyTensor hidden;
   Floats bias;
+};
+struct LayerGradients {
+  AnyTensor first;  ///< with those of later layers
+  AnyTensor input;
+  WeightFactors factors;
 };
 
 /// Returns the gradients of a layer, without those of the factors `down` and `up`.
@@ -180,19 +183,17 @@ struct LayerGradients {
   auto input_gradient = product_gradient(hidden_gradient, layer.down, &added, issued_at);
   return {std::move(first_gradient),
           std::move(input_gradient),
-          projected_gradient,
-          std::move(hidden_gradient),
-          std::move(bias_gradient)};
+          {projected_gradient, std::move(hidden_gradient), std::move(bias_gradient)}};
 }
 
 /// Returns the gradients of a layer's weights.
 [[nodiscard]] CrossWeightGradients weight_gradients_of(AnyTensor const& input,
                                                        CrossLayer const& layer,
-                                                       LayerGradients const& gradients,
+                                                       WeightFactors const& factors,
                                                        std::source_location issued_at) {
-  auto up = weight_gradient(layer.hidden, gradients.projected, issued_at);
-  auto down = weight_gradient(input, gradients.hidden, issued_at);
-  return {std::move(down), std::move(up), gradients.bias};
+  auto up = weight_gradient(layer.hidden, factors.projected, issued_at);
+  auto down = weight_gradient(input, factors.hidden, issued_at);
+  return {std::move(down), std::move(up), factors.bias};
 }
 
 }  // namespace
@@ -230,8 +231,9 @@ CrossLayerGradients cross_layer_gradient(AnyTensor const& first,
                                          AnyTensor const& output_gradient,
                                          std::source_location issued_at) {
   auto const gradients = gradients_of(first, input, layer, output_gradient, {}, issued_at);
-  return {
-      gradients.first, gradients.input, weight_gradients_of(input, layer, gradients, issued_at)};
+  return {gradients.first,
+          gradients.input,
+          weight_gradients_of(input, layer, gradients.factors, issued_at)};
 }
 
 std::vector<CrossLayer> cross_network(AnyTensor const& input,
@@ -264,21 +266,24 @@ CrossNetworkGradients cross_network_gradient(AnyTensor const& input,
   // The gradient of the network's input is needed next, those of the weights by nothing in this
   // backward: they come last, so that work on other stream groups runs beside them.
   auto const input_of = [&](std::size_t i) { return i == 0 ? input : layers[i - 1].output; };
-  std::vector<LayerGradients> backwards;  // from the last layer to the first
+  CrossNetworkGradients all{output_gradient, {}};
+  std::optional<AnyTensor> first_gradient;
+  std::vector<WeightFactors> factors;  // of the last layer to the first
   for (auto i = layers.size(); i-- > 0;) {
-    backwards.push_back(gradients_of(
-        input,
-        input_of(i),
-        layers[i],
-        backwards.empty() ? output_gradient : backwards.back().input,
-        {.before = backwards.empty() ? std::nullopt : std::optional(backwards.back().first),
-         .reads_first = i == 0},
-        issued_at));
+    auto gradients = gradients_of(input,
+                                  input_of(i),
+                                  layers[i],
+                                  all.input,
+                                  {.before = first_gradient, .reads_first = i == 0},
+                                  issued_at);
+    first_gradient = std::move(gradients.first);
+    all.input = std::move(gradients.input);
+    factors.push_back(std::move(gradients.factors));
   }
-  CrossNetworkGradients all{backwards.back().input, {}};
+  first_gradient.reset();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     all.layers.push_back(
-        weight_gradients_of(input_of(i), layers[i], backwards[layers.size() - 1 - i], issued_at));
+        weight_gradients_of(input_of(i), layers[i], factors[layers.size() - 1 - i], issued_at));
   }
   return all;
 }

@@ -2,6 +2,7 @@
 #include "jagged/jagged_softmax.hpp"
 
 #include "ops/common/offset_report.hpp"
+#include "ops/common/workspace.hpp"
 
 #include <msstream/base/detail/require.hpp>
 #include <msstream/ops/common.hpp>
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 #include <source_location>
+#include <utility>
 
 namespace msstream::ops::detail {
 namespace {
@@ -26,6 +28,11 @@ void require_softmax_segments(char const* operation,
           offsets.shape());
 }
 
+/// Returns the width of values [capacity] or [capacity, width].
+std::int64_t width_of(Shape const& values) {
+  return values.rank() == 2 ? values[1] : 1;
+}
+
 }  // namespace
 
 Floats jagged_softmax(Floats const& values,
@@ -37,17 +44,22 @@ Floats jagged_softmax(Floats const& values,
   Floats output(values.device(), shape);
   auto written = writes(output);
   auto const report = offset_report("jagged_softmax", *values.device(), policy, written);
+  Workspace const workspace(values.device(), ask_kernels(*values.device(), [&](auto stream) {
+                              return kernels::jagged_softmax_workspace_bytes(
+                                  stream, shape[0], width_of(shape));
+                            }));
   kernels::JaggedSoftmaxArgs const args{values.data(),
                                         offsets.data(),
                                         offsets.count() - 1,
                                         shape[0],
-                                        shape.rank() == 2 ? shape[1] : 1,
+                                        width_of(shape),
                                         output.data(),
+                                        workspace.data(),
                                         report};
   issue(
       "jagged_softmax",
       reads(values, offsets),
-      written,
+      workspace.with(std::move(written)),
       [args](auto stream) { kernels::jagged_softmax(stream, args); },
       {},
       issued_at);
@@ -65,17 +77,22 @@ Floats jagged_softmax_gradient(Floats const& output,
           shape,
           output_gradient.shape());
   Floats gradient(output.device(), shape);
+  Workspace const workspace(output.device(), ask_kernels(*output.device(), [&](auto stream) {
+                              return kernels::jagged_softmax_gradient_workspace_bytes(
+                                  stream, shape[0], width_of(shape));
+                            }));
   kernels::JaggedSoftmaxGradientArgs const args{output.data(),
                                                 output_gradient.data(),
                                                 offsets.data(),
                                                 offsets.count() - 1,
                                                 shape[0],
-                                                shape.rank() == 2 ? shape[1] : 1,
-                                                gradient.data()};
+                                                width_of(shape),
+                                                gradient.data(),
+                                                workspace.data()};
   issue(
       "jagged_softmax_gradient",
       reads(output, output_gradient, offsets),
-      writes(gradient),
+      workspace.with(writes(gradient)),
       [args](auto stream) { kernels::jagged_softmax_gradient(stream, args); },
       {},
       issued_at);

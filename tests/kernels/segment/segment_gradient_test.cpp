@@ -157,11 +157,16 @@ TYPED_TEST(SegmentGradientTest, of_many_places) {
   auto lengths = this->random.integers(3000, 0, 3);
   std::fill(lengths.begin() + 500, lengths.begin() + 900, 0);
   lengths[1500] = 700;
-  for (auto const form : kForms) {
-    for (auto const reduction : kReductions) {
-      auto const segments = in_form(form, lengths, 50, 90, this->random);
-      this->expect_gradient(
-          segments, this->tied_values(segments.capacity * 4, reduction), 4, reduction);
+  for (std::int64_t const width : {1, 2, 3, 4, 5}) {
+    for (auto const form : kForms) {
+      for (auto const reduction : kReductions) {
+        auto const segments = in_form(form, lengths, 50, 90, this->random);
+        this->expect_gradient(segments,
+                              this->tied_values(segments.capacity * width, reduction),
+                              width,
+                              reduction,
+                              width == 4 ? 1 : 0);
+      }
     }
   }
 }
@@ -175,6 +180,21 @@ TYPED_TEST(SegmentGradientTest, of_more_places_than_lanes) {
       this->expect_gradient(
           segments, this->tied_values(segments.capacity * 33, reduction), 33, reduction);
     }
+  }
+}
+
+// Each lane of a warp has several batches of narrow rows, and short, long and empty segments begin
+// within and between them.
+TYPED_TEST(SegmentGradientTest, of_more_places_of_narrow_rows_than_lanes) {
+  auto lengths = this->random.integers(9'000, 0, 30);
+  std::fill(lengths.begin() + 2'000, lengths.begin() + 5'000, 0);
+  lengths[1'000] = 60'000;
+  lengths[7'000] = 129;
+  auto const segments = in_form(SegmentForm::offsets, lengths, 301, 2'001, this->random);
+  for (auto const reduction :
+       {SegmentReduction::sum, SegmentReduction::mean, SegmentReduction::max}) {
+    this->expect_gradient(
+        segments, this->tied_values(segments.capacity * 3, reduction), 3, reduction);
   }
 }
 

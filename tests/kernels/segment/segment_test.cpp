@@ -121,6 +121,111 @@ TYPED_TEST(SegmentTest, power_law_segments) {
   this->expect_reduced(by_offsets({60'000, 3, 40'000}), 128);
 }
 
+// Lanes share the rows of narrow segments by the average length, and one launch takes up to 32,768
+// positions and 65,536 segments.
+TYPED_TEST(SegmentTest, narrow_rows_of_even_segments_around_each_number_of_lanes) {
+  struct Size {
+    std::int64_t segments;
+    std::int64_t length;
+  };
+  for (std::int64_t const width : {1, 2, 3, 4}) {
+    for (auto const [segments, length] : {Size{256, 30},
+                                          {512, 8},
+                                          {513, 9},
+                                          {300, 16},
+                                          {300, 17},
+                                          {129, 64},
+                                          {31, 257},
+                                          {4095, 1},
+                                          {1, 4097}}) {
+      auto lengths = Integers(static_cast<std::size_t>(segments), length);
+      this->expect_reduced_in_all_forms(lengths, width, 1, 1);
+      lengths[lengths.size() / 2] += segments * length;
+      this->expect_reduced(by_offsets(lengths), width, width == 4 ? 1 : 0);
+    }
+  }
+  this->expect_reduced(by_offsets(Integers(16'384, 1)), 1);
+  for (std::int64_t const places : {32'767, 32'768, 32'769}) {
+    this->expect_reduced(by_offsets({places}), 1);
+    this->expect_reduced(by_offsets(Integers(32, 1'000), 0, places - 32'000), 2);
+  }
+  for (std::int64_t const segments : {65'535, 65'536, 65'537}) {
+    auto lengths = Integers(static_cast<std::size_t>(segments), 0);
+    lengths.front() = 3;
+    lengths[40'000] = 2'500;
+    lengths.back() = 5;
+    this->expect_reduced(by_offsets(lengths, 2, 2), 1);
+  }
+}
+
+// A team of lanes, its warp or the whole block reduces a narrow segment, by its length. The longest
+// follow each other, so that one block has all of them.
+TYPED_TEST(SegmentTest, narrow_rows_of_segments_of_every_length_side_by_side) {
+  Integers const lengths{0,    1,    7,    8,   9,    15,   16,   17,   31,   32,  33,  0,
+                         63,   64,   65,   127, 128,  129,  255,  256,  257,  511, 512, 513,
+                         1023, 1024, 1025, 0,   2047, 2048, 2049, 2050, 4097, 0};
+  for (std::int64_t const width : {1, 2, 3, 4}) {
+    this->expect_reduced_in_all_forms(lengths, width, 2, 3);
+    auto sparse = lengths;
+    sparse.resize(9'000, 1);
+    sparse.resize(12'000, 0);
+    this->expect_reduced(by_offsets(sparse), width);
+  }
+  this->expect_reduced(by_offsets(Integers(15, 2'049), 1, 1), 1);
+  this->expect_reduced(by_offsets(Integers(15, 2'049), 1, 1), 3);
+}
+
+// Beyond one launch, several long runs of partial sums end in the parts of one block.
+TYPED_TEST(SegmentTest, narrow_rows_of_long_segments_that_follow_each_other) {
+  for (std::int64_t const width : {1, 3, 4}) {
+    auto lengths = Integers(20, 2'048);
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      lengths[s] += static_cast<std::int64_t>(s % 5) * 16 - 32;
+    }
+    lengths.insert(lengths.end(), {0, 20'000, 0, 1, 31, 32, 33, 0, 0});
+    this->expect_reduced_in_all_forms(lengths, width, 5, 7);
+  }
+  for (std::int64_t const width : {8, 40}) {
+    this->expect_reduced(by_offsets(Integers(12, 1'030), 5, 7), width);
+  }
+  auto half = this->random.integers(20'000, 0, 3);
+  half[10'000] = 30'000;
+  this->expect_reduced(by_offsets(half), 2);
+}
+
+TYPED_TEST(SegmentTest, narrow_real_numbers_with_nan_and_infinity_have_the_same_bits_again) {
+  for (std::int64_t const width : {1, 2, 3}) {
+    for (std::int64_t const long_length : {40, 700, 5'000, 40'000}) {
+      auto lengths = this->random.integers(700, 0, 20);
+      lengths[300] = long_length;
+      auto const segments = in_form(width == 2 ? SegmentForm::unsorted_ids : SegmentForm::offsets,
+                                    lengths,
+                                    1,
+                                    1,
+                                    this->random);
+      auto values = this->random.reals(segments.capacity * width);
+      for (auto const reduction :
+           {SegmentReduction::sum, SegmentReduction::sqrtn, SegmentReduction::min}) {
+        auto const first = this->reduce(segments, values, width, reduction);
+        auto const second = this->reduce(segments, values, width, reduction);
+        EXPECT_EQ(std::memcmp(first.data(), second.data(), first.size() * sizeof(float)), 0);
+        expect_within(first, reduced_in_double(segments, values, width, reduction, 0.0), 2e-4);
+      }
+      for (float const special : {kNan, kInfiniteFloat, -kInfiniteFloat}) {
+        auto const last = static_cast<std::int64_t>(values.size()) - 1;
+        for (int i = 0; i < 20; ++i) {
+          values[static_cast<std::size_t>(this->random.integer(0, last))] = special;
+        }
+        for (auto const reduction : {SegmentReduction::mean, SegmentReduction::max}) {
+          expect_within(this->reduce(segments, values, width, reduction),
+                        reduced_in_double(segments, values, width, reduction, 0.0),
+                        2e-4);
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(SegmentTest, places_before_the_first_segment_are_left_out) {
   this->expect_reduced_in_all_forms({3, 0, 2}, 16, 4, 2);
   this->expect_reduced_in_all_forms(this->random.integers(2000, 0, 6), 16, 777, 99);

@@ -101,6 +101,14 @@ TYPED_TEST(SoftmaxTest, a_bad_class_is_dropped_counted_or_thrown_once_at_the_nex
       logits, bad, Options{.out_of_range = ops::OutOfRange::count, .bad_id_count = counter});
   EXPECT_THAT(to_host(counter), ElementsAre(12));
 
+  // Without columns all classes are bad.
+  auto const no_columns = ops::softmax_cross_entropy(
+      this->any({3, 0}),
+      bad,
+      Options{.out_of_range = ops::OutOfRange::count, .bad_id_count = counter});
+  EXPECT_THAT(to_host(no_columns.losses), Each(0.0F));
+  EXPECT_THAT(to_host(counter), ElementsAre(15));
+
   NameScope const name("user");
   auto const trapped = ops::softmax_cross_entropy(
       logits, this->put(Integers{1, 0, 2}), Options{.out_of_range = ops::OutOfRange::trap});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "case.hpp"
-#include "summary.hpp"
+#include "shapes/case.hpp"
+#include "shapes/summary.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using msstream::DType;
 
-constexpr int kOperations = static_cast<int>(Operation::deduplicate) + 1;
+constexpr int kOperationCount = static_cast<int>(Operation::deduplicate) + 1;
 
 std::set<Operation> operations_in(std::vector<Case> const& cases) {
   std::set<Operation> operations;
@@ -33,7 +33,7 @@ Case sum_of(std::int64_t width, std::int64_t length, std::int64_t segments) {
 TEST(ShapeCases, both_sweeps_have_every_operation_once_a_shape) {
   for (bool const quick : {true, false}) {
     auto const cases = list_cases(quick, std::nullopt);
-    EXPECT_EQ(operations_in(cases).size(), static_cast<std::size_t>(kOperations));
+    EXPECT_EQ(operations_in(cases).size(), static_cast<std::size_t>(kOperationCount));
     std::set<std::string> lines;
     for (auto const& what : cases) {
       EXPECT_TRUE(lines.insert(line_of({what, 1, 1}, 1)).second) << line_of({what, 1, 1}, 1);

@@ -23,8 +23,8 @@ if(MSSTREAM_NOTICES)
     list(APPEND documented runtime)
   endif()
   foreach(component IN LISTS documented)
-    install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${component})
-    install(DIRECTORY ${MSSTREAM_NOTICES}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/notices COMPONENT ${component})
+    install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${msstream_doc_dir} COMPONENT ${component})
+    install(DIRECTORY ${MSSTREAM_NOTICES}/ DESTINATION ${msstream_doc_dir}/notices COMPONENT ${component})
   endforeach()
 endif()
 install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_package_dir} COMPONENT dev)
@@ -34,12 +34,12 @@ install(EXPORT msstream-targets NAMESPACE msstream:: DESTINATION ${msstream_pack
 option(MSSTREAM_INSTALL_PAGES "Install the pages of the documentation and the quickstart" ON)
 if(MSSTREAM_INSTALL_PAGES)
   install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
-          DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev
+          DESTINATION ${msstream_doc_dir} COMPONENT dev)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${msstream_doc_dir} COMPONENT dev
           FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.schema.json" PATTERN "site" EXCLUDE)
   install(FILES ${PROJECT_SOURCE_DIR}/examples/quickstart/quickstart.cpp
           ${PROJECT_SOURCE_DIR}/packaging/quickstart/CMakeLists.txt
-          DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/quickstart COMPONENT dev)
+          DESTINATION ${msstream_doc_dir}/examples/quickstart COMPONENT dev)
 endif()
 
 set(msstream_nccl_folder "")

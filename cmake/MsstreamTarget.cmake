@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Settings that all targets of the project share: the language level, warnings and sanitizers.
 include(GNUInstallDirs)
+# The folder for documents that a parent project has included by now is the parent's own.
+set(msstream_doc_dir ${CMAKE_INSTALL_DOCDIR})
+if(NOT PROJECT_IS_TOP_LEVEL)
+  set(msstream_doc_dir ${CMAKE_INSTALL_DATAROOTDIR}/doc/msstream)
+endif()
 
 # A parent project that includes msstream with add_subdirectory keeps its own settings.
 if(PROJECT_IS_TOP_LEVEL)

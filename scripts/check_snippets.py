@@ -3,8 +3,8 @@
 """Checks that the code of the pages is cut from files that are compiled or run: scripts/check_snippets.py [repository root].
 
 A block that begins with "```cpp examples/quickstart/quickstart.cpp" shows consecutive lines of that file, all indented
-by the same amount more or less. A line "…" stands for any number of lines that are left out. Every block of C++, CMake
-and Python of every page must name its file, unless scripts/check_ways.sh runs the block as it stands on the page; one of
+by the same amount more or less. A line "…" stands for any number of lines that are left out. Every block of C++, CMake,
+Python and Meson of every page must name its file, unless scripts/check_ways.sh runs the block as it stands on the page; one of
 another page may then name that page. A test or a script of the nightly checks must run the file: one of those in RUNNERS
 names it. A shell block may name a file, and is then checked in the same way; without one, its programs must exist and
 have the options that they get, as those in code of a line (scripts/snippet_commands.py).
@@ -33,11 +33,12 @@ from snippet_commands import Programs, wrong_commands
 COMPILED = ("examples/", "tests/")
 # The languages of blocks that name their files, and the folders of the files.
 FOLDERS = {"cpp": COMPILED, "cmake": (*COMPILED, "packaging/", "docs/install.md"),
-           "python": (*COMPILED, "benchmarks/", "interop/", "scripts/", "tools/"), "sh": (*COMPILED, "scripts/")}
-NAMED = ("cpp", "cmake", "python")  # languages whose blocks must name a file
+           "python": (*COMPILED, "benchmarks/", "interop/", "scripts/", "tools/"), "sh": (*COMPILED, "scripts/"),
+           "meson": COMPILED}
+NAMED = ("cpp", "cmake", "python", "meson")  # languages whose blocks must name a file
 # Files that run others: what a block of CMake or Python is cut from is named in one of them, a project by its folder.
 RUNNERS = ("tests/CMakeLists.txt", "cmake/*.cmake", "scripts/*.sh")
-RUN_BY_NAME = (".py", ".txt", ".cmake")
+RUN_BY_NAME = (".py", ".txt", ".cmake", ".build")
 # The scripts with the function block(), which takes the first block of a language under a heading of a page.
 WAYS = "scripts/check_ways*.sh"
 TAKEN = re.compile(r'\bblock (\S+\.md) "?([^"\n]+?)"? (\w+)(?=\)| >)')

@@ -125,25 +125,28 @@ class CheckSnippets(unittest.TestCase):
         self.assertEqual(self.found(self.block(SHOWN), sketch), [f"docs/page.md:2: {named}"])
         self.assertEqual(self.found(self.block(SHOWN), "- as in\n  " + sketch[5:].replace("\n", "\n  ") + "\n"),
                          [f"docs/page.md:2: {named}"])
-        for language in ("cmake", "python"):
+        for language in ("cmake", "python", "meson"):
             with self.subTest(language):
                 self.assertEqual(self.found(self.block(SHOWN), f"```{language}\na\n```\n"),
                                  [f"docs/page.md:1: the block names no file that it is cut from: ```{language} examples/…"])
         self.assertEqual(self.found(self.block(SHOWN), "```sh\ncmake .\n```\n"), [])
 
     def test_what_no_compiler_checks_is_run_by_a_test_or_a_script(self):
-        files = {"tests/reference/run.py": "a = 1\n", "tests/ways/user/CMakeLists.txt": "project(user)\n"}
+        files = {"tests/reference/run.py": "a = 1\n", "tests/ways/user/CMakeLists.txt": "project(user)\n",
+                 "tests/ways/user/meson.build": "project('user')\n"}
         page = ("```python tests/reference/run.py\na = 1\n```\n"
-                "```cmake tests/ways/user/CMakeLists.txt\nproject(user)\n```\n")
+                "```cmake tests/ways/user/CMakeLists.txt\nproject(user)\n```\n"
+                "```meson tests/ways/user/meson.build\nproject('user')\n```\n")
         shown = self.block(SHOWN)
         runners = "tests/CMakeLists.txt, cmake/*.cmake, scripts/*.sh"
         self.assertEqual(sorted(self.found(shown, page, files=files)), [
             f"docs/page.md:1: no test or script runs 'tests/reference/run.py': none of {runners} names it",
-            f"docs/page.md:4: no test or script runs 'tests/ways/user/CMakeLists.txt': none of {runners} names it"])
+            f"docs/page.md:4: no test or script runs 'tests/ways/user/CMakeLists.txt': none of {runners} names it",
+            f"docs/page.md:7: no test or script runs 'tests/ways/user/meson.build': none of {runners} names it"])
         files["tests/CMakeLists.txt"] = "add_test(NAME run COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/reference/run.py)\n"
         files["scripts/check.sh"] = 'cmake -S "$root/tests/ways/user2"\n'
-        self.assertEqual(len(self.found(shown, page, files=files)), 1)
-        files["scripts/check.sh"] = 'cmake -S "$root/tests/ways/user"\n'
+        self.assertEqual(len(self.found(shown, page, files=files)), 2)
+        files["scripts/check.sh"] = 'cmake -S "$root/tests/ways/user"\ncp "$root/tests/ways/user/meson.build" .\n'
         self.assertEqual(self.found(shown, page, files=files), [])
 
     def test_a_block_that_a_script_takes_from_its_page_names_no_file(self):
@@ -196,7 +199,7 @@ class CheckSnippets(unittest.TestCase):
 
     def test_a_block_of_another_language_is_checked_if_it_names_a_file(self):
         shown = self.block(SHOWN)
-        for language in ("cmake", "python", "sh"):
+        for language in ("cmake", "python", "meson", "sh"):
             missing = f"docs/page.md:1: the block names no file that it is cut from: ```{language} examples/…"
             unnamed = [] if language == "sh" else [missing]
             with self.subTest(language):

@@ -1,9 +1,12 @@
-# shellcheck shell=bash disable=SC2154  # scripts/check_ways.sh, which sources this file, has the variables
+# shellcheck shell=bash disable=SC2034,SC2154  # scripts/check_ways.sh, which sources this file, has the variables
 # SPDX-License-Identifier: Apache-2.0
 # The ways of scripts/check_ways.sh with the CUDA runtime. They need nvcc, and no GPU.
 
 # Fails with a message if there is no nvcc.
 nvcc_is_there() { command -v nvcc >/dev/null || { say "left out: it needs nvcc" && return 1; }; }
+
+# Prints the folder of the toolkit's libraries, which installed tools load, and of which the loader may not know.
+toolkit_libraries() { printf '%s/lib64' "$(dirname "$(dirname "$(command -v nvcc)")")"; }
 
 # Runs the quickstart on a GPU, if there is one: runs_or_says_why PROGRAM.
 runs_or_says_why() {
@@ -12,6 +15,16 @@ runs_or_says_why() {
   else
     expect "the quickstart says why it has no GPU" -n "$(grep -F "device 0 asked, 0 visible (" "$work/cuda quickstart")"
   fi
+}
+
+# Configures and links the quickstart of a project, and runs it if there is a GPU:
+# link_quickstart "what" PROJECT [CMake option…].
+link_quickstart() {
+  local what=$1 project=$2
+  shift 2
+  timed "$what: configured" cmake -G Ninja -S "$project" -B "$project/build" -D CMAKE_BUILD_TYPE=Release "$@"
+  timed "$what: quickstart, linked" cmake --build "$project/build"
+  runs_or_says_why "$project/build/quickstart"
 }
 
 # Compiles one kernel of a configured build, for one GPU: compile_a_kernel "what" FOLDER ARCHITECTURE.
@@ -26,6 +39,8 @@ compile_a_kernel() {
 
 cuda() {
   nvcc_is_there || return 0
+  install_missing "${example_packages[@]}" rapidjson-dev libsqlite3-dev ||
+    die "install what is missing, then run this again: $advice"
   local folder=$work/cuda\ subdirectory presets options major
   rm -rf "$folder" "$work/conan cuda"
   # The standards are those of the parent project.
@@ -42,9 +57,11 @@ cuda() {
   major=$(nvcc --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
   "$work/environment/bin/conan" build "$root/packaging/conan" --no-remote -s compiler.cppstd=20 \
     -o "cuda=$((25 - major))" --output-folder "$work/conan cuda" >"$work/other toolkit" 2>&1 || true
-  expect "Conan refuses a toolkit of another version" -n \
-    "$(grep -F "needs nvcc of CUDA $((25 - major)), on the PATH or in /usr/local/cuda/bin; found CUDA $major" \
-      "$work/other toolkit")"
+  grep -qF "needs nvcc of CUDA $((25 - major)), on the PATH or in /usr/local/cuda/bin; found CUDA $major" \
+    "$work/other toolkit" || {
+    cat "$work/other toolkit" >&2
+    die "expected: Conan refuses a toolkit of another version"
+  }
   rm -rf "$work/conan cuda"
   quietly "$work/environment/bin/conan" install "$root/packaging/conan" --no-remote -s compiler.cppstd=20 \
     -o "cuda=$major" -o cuda_architectures=80 -c tools.cmake.cmaketoolchain:generator=Ninja \
@@ -61,7 +78,7 @@ for name, value in preset["cacheVariables"].items():
 }
 
 wheel-cuda() {
-  local file project environment=$work/cuda_environment variant
+  local file environment=$work/cuda_environment variant options documents
   nvcc_is_there || return 0
   variant=cu$(nvcc --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
   rm -rf "$root/build/wheel/$variant-build" "$root/build/wheel/dist/msstream_$variant"-* "$environment"
@@ -75,19 +92,20 @@ wheel-cuda() {
   timed "wheel with CUDA: versions and components" cmake -G Ninja -S "$root/tests/ways/components" \
     -B "$work/cuda components" --fresh -D CMAKE_PREFIX_PATH="$("$environment/bin/python" -m msstream --prefix)" \
     -D EXPECTED_COMPONENTS="host;overlap;cuda"
-  project=$(user_project cuda)
-  timed "wheel with CUDA: a user's project, configured" cmake -G Ninja -S "$project" -B "$project/build" \
-    -D CMAKE_BUILD_TYPE=Release -D msstream_DIR="$("$environment/bin/python" -m msstream --cmake-dir)"
-  timed "wheel with CUDA: quickstart, linked" cmake --build "$project/build"
-  runs_or_says_why "$project/build/quickstart"
+  options=(-D msstream_DIR="$("$environment/bin/python" -m msstream --cmake-dir)")
+  link_quickstart "wheel with CUDA: a user's project" "$(user_project cuda)" "${options[@]}"
+  documents=$("$environment/bin/python" -m msstream --doc-dir)
+  LD_LIBRARY_PATH=$(toolkit_libraries) expect_pages "$documents" "$environment/bin/msstream-overlap"
+  link_quickstart "wheel with CUDA: the installed example" "$(installed_example "$documents")" "${options[@]}"
   timed "wheel with CUDA: import msstream_torch" "$environment/bin/python" -B "$root/tests/ways/wheel/torch_module.py"
 }
 
 deb-cuda() {
   nvcc_is_there || return 0
-  local packages package project extracted=$work/extracted\ cuda
+  local packages package extracted=$work/extracted\ cuda options documents
   install_missing lintian || die "install what is missing, then run this again: $advice"
   rm -rf "$root/build/deb" "$extracted"
+  library_is_built=
   timed "Debian packages with CUDA built from nothing" "$root/scripts/deb.sh" -D MSSTREAM_CUDA=ON \
     -D MSSTREAM_KERNELS_IN_A_HURRY=ON
   packages=("$root"/build/deb/*.deb)
@@ -110,9 +128,9 @@ deb-cuda() {
     timed "Debian packages with CUDA: import msstream_torch" python3 -B "$root/tests/ways/wheel/torch_module.py"
   timed "Debian packages with CUDA: versions and components" cmake -G Ninja -S "$root/tests/ways/components" \
     -B "$work/cuda components" --fresh -D CMAKE_PREFIX_PATH="$extracted/usr" -D EXPECTED_COMPONENTS="host;overlap;cuda"
-  project=$(user_project deb-cuda)
-  timed "Debian packages with CUDA: a user's project, configured" cmake -G Ninja -S "$project" -B "$project/build" \
-    -D CMAKE_BUILD_TYPE=Release -D CMAKE_PREFIX_PATH="$extracted/usr"
-  timed "Debian packages with CUDA: quickstart, linked" cmake --build "$project/build"
-  runs_or_says_why "$project/build/quickstart"
+  options=(-D CMAKE_PREFIX_PATH="$extracted/usr")
+  link_quickstart "Debian packages with CUDA: a user's project" "$(user_project deb-cuda)" "${options[@]}"
+  documents=$extracted/usr/share/doc/libmsstream-cuda-dev
+  LD_LIBRARY_PATH=$(toolkit_libraries) expect_pages "$documents" "$extracted/usr/bin/msstream-overlap"
+  link_quickstart "Debian packages with CUDA: the installed example" "$(installed_example "$documents")" "${options[@]}"
 }

@@ -45,7 +45,7 @@ wheel() {
   quietly "$environment/bin/msstream-overlap" --list-causes
   quietly "$environment/bin/msstream-memory" --help
   quietly "$environment/bin/msstream-doctor" --quick
-  expect_pages "$("$environment/bin/python" -m msstream --doc-dir)" "$environment/bin/msstream-overlap" \
+  expect_documents "$("$environment/bin/python" -m msstream --doc-dir)" "$environment/bin/msstream-overlap" \
     -D msstream_DIR="$("$environment/bin/python" -m msstream --cmake-dir)"
 
   folder="$work/scikit project"

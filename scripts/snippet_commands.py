@@ -13,7 +13,7 @@ OPTION = re.compile(r"--[a-z][a-z0-9-]*")
 BETWEEN = {"--", "|", "&&", "||", ";"}  # words between two commands
 # Commands of the system, and of packages that a page tells to install.
 OTHERS = {"apt-get", "cd", "cmake", "conan", "ctest", "g++", "gzip", "head", "mpirun", "mv", "ncu", "nsys", "nvcc",
-          "pip", "python3", "spack", "torchrun", "vcpkg"}
+          "pip", "python3", "spack", "sudo", "torchrun", "vcpkg"}
 OF_THE_READER = (".venv/", "build/", "./")  # folders of the reader's own project
 PATHS = (".ci/", "benchmarks/", "docs/", "examples/", "scripts/", "tests/", "tools/")
 # Names of programs, a file or folder that each has, and where their sources name the options; without sources, the

@@ -15,7 +15,8 @@ wheel runs on systems whose C library is as new as that of this machine. CUDAARC
 is for, as for CMake; without it, they are those that nvidia-smi lists, or sm_90 without any. Such a wheel has the
 recorder of msstream-overlap, and the Python module msstream_torch; msstream has neither.
 MSSTREAM_WHEEL_OPTIONS has more arguments for python -m build, such as -Ccmake.define.MSSTREAM_KERNELS_IN_A_HURRY=ON for
-a wheel to try, or -Ccmake.define.MSSTREAM_CUPTI_HEADERS=<folder with cupti.h> for the recorder.
+a wheel to try, or -Ccmake.define.MSSTREAM_CUPTI_HEADERS=<folder with cupti.h> for the recorder. An argument with spaces
+is in quotes.
 END_OF_USAGE
 }
 variant=${1:-host}
@@ -54,14 +55,16 @@ if [ "$variant" != host ]; then
   mkdir -p "$source/packaging/notices"
   cp "$root/LICENSE" "$root/packaging/wheel/README.md" "$source"
   cp "$root"/packaging/notices/*.txt "$source/packaging/notices"
+  # The sources' folder as a string of TOML has it, in a command of sed.
+  sources=$(sed -e 's/["\\]/\\&/g' -e 's/[&|\\]/\\&/g' <<<"$root")
   sed -e "s|^name = \"msstream\"|name = \"msstream-$variant\"|" \
     -e "s|^description = \"\(.*\)\"|description = \"\1, with the CUDA $major runtime\"|" \
     -e 's|^readme = .*|readme = "README.md"|' \
     -e 's|^license = "\(.*\)"|license = "\1 AND Apache-2.0 WITH LLVM-exception"|' \
-    -e "s|^provider-path = .*|provider-path = \"$root/packaging/wheel/version\"|" \
+    -e "s|^provider-path = .*|provider-path = \"$sources/packaging/wheel/version\"|" \
     -e '/^MSSTREAM_CUPTI_HEADERS = /d' \
-    -e "s|^cmake.build-type = .*|&\ncmake.source-dir = \"$root\"|" \
-    -e "s|^wheel.packages = .*|wheel.packages = [\"$root/packaging/wheel/msstream\"]|" \
+    -e "s|^cmake.build-type = .*|&\ncmake.source-dir = \"$sources\"|" \
+    -e "s|^wheel.packages = .*|wheel.packages = [\"$sources/packaging/wheel/msstream\"]|" \
     -e 's|^MSSTREAM_BUILD_TESTS = .*|&\nMSSTREAM_CUDA = true\nMSSTREAM_TORCH_PACKAGE = "../msstream_torch"|' "$root/pyproject.toml" >"$source/pyproject.toml"
 fi
 
@@ -70,7 +73,9 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$("$root/scripts/version.sh" --time)}
 [ -z "$SOURCE_DATE_EPOCH" ] || export SOURCE_DATE_EPOCH
 raw=$(mktemp -d "$folder/raw-XXXXXX")
 trap 'rm -rf "$raw"' EXIT
-read -ra more <<<"${MSSTREAM_WHEEL_OPTIONS:-}"
+words=$(xargs -r printf '%s\n' <<<"${MSSTREAM_WHEEL_OPTIONS:-}")
+more=()
+[ -z "$words" ] || mapfile -t more <<<"$words"
 CMAKE_BUILD_PARALLEL_LEVEL=$(nproc) quietly "$environment/bin/python" -m build --wheel --outdir "$raw" \
   -C "build-dir=$folder/$variant-build" -C "cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=0" "${more[@]}" \
   "$source"

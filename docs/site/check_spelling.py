@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 WORDS = Path(__file__).resolve().parent / "words.txt"
-NO_WORDS = re.compile(r"^ *(```+).*?^ *\1 *$|^    .*?$|`+[^`]+`+|<!--.*?-->|\]\([^)]*\)|https?://\S+|\S*[\w/][._/:]\w\S*"
-                      r"|\S*\d\S*|^---$.*?^---$|[\w-]*\\_\S*|^\([\w-]+\)=$", re.MULTILINE | re.DOTALL)
+NO_WORDS = re.compile(r"^ *(```+).*?^ *\1 *$|^    .*?$|`+[^`]+`+|<!--.*?-->|\]\([^)]*\)|https?://\S+|[^\s`]*[\w/][._/:]\w[^\s`]*"
+                      r"|[^\s`]*\d[^\s`]*|^---$.*?^---$|[\w-]*\\_\S*|^\([\w-]+\)=$", re.MULTILINE | re.DOTALL)
 
 
 # Acronyms and names of types, which the words of the page may have outside code.

@@ -22,7 +22,7 @@ foreach(component dev tools runtime)
   endif()
   # The file `copyright` has the licences that other installations have in this folder, and `changelog` the changes.
   set(documents "${usr}/share/doc/${package}")
-  foreach(pages README.md docs examples)
+  foreach(pages README.md CHANGELOG.md docs examples)
     if(EXISTS "${usr}/share/doc/msstream/${pages}")
       file(MAKE_DIRECTORY "${documents}")
       file(RENAME "${usr}/share/doc/msstream/${pages}" "${documents}/${pages}")

@@ -116,8 +116,9 @@ class Deb(unittest.TestCase):
         self.assertNotIn("libmsstream0.1", field(packages["libmsstream-dev"], "Depends"))
         documents = {path.removeprefix("usr/share/doc/") for path in files(packages["libmsstream-dev"])}
         self.assertLessEqual({f"libmsstream-dev/{page}" for page in
-                              ("README.md", "docs/overlap.md", "examples/quickstart/CMakeLists.txt")}, documents)
+                              ("README.md", "CHANGELOG.md", "docs/overlap.md", "examples/quickstart/CMakeLists.txt")}, documents)
         self.assertFalse(any(path.startswith("msstream/") for path in documents))
+        self.assertIn("g++ (>= 4:12)", field(packages["libmsstream-dev"], "Recommends"))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ inline std::vector<Case> training_cases() {
       // The sums of a weight for all columns take another launch; many rows take one more.
       {"prelu_gradient",
        [](Inputs& in) { drop(ops::prelu_gradient(in.matrix, in.bias, in.gradient)); },
-       kernels(2)},
+       kernels(1)},
       {"prelu_gradient_of_one_weight_and_many_rows",
        [](Inputs& in) {
          drop(ops::prelu_gradient(

@@ -162,8 +162,10 @@ __global__ void __launch_bounds__(kFewSpanWarps * 32, 2) few_spans_kernel(
 /// block one after the other, so that it is not if segments are long on average, unless rows have
 /// more columns than the grids of the other launches have blocks for.
 inline bool has_few_items(std::int64_t capacity, std::int64_t segments, std::int64_t width) {
-  return capacity + segments <= kFewSpanItems &&
-         (capacity <= std::max(kLongRun * segments, kFewLongPlaces) || width > kMostSharedWidth);
+  bool const is_very_wide = width > kMostSharedWidth;
+  return (is_very_wide && capacity == 0) ||
+         (capacity + segments <= kFewSpanItems &&
+          (is_very_wide || capacity <= std::max(kLongRun * segments, kFewLongPlaces)));
 }
 
 /// Returns whether one launch takes all segments, so that no workspace is needed.

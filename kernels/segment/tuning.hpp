@@ -71,8 +71,8 @@ inline constexpr int kBorderWarps = 32;
 inline constexpr std::int64_t kLongRun = 64;
 /// The number of columns whose partial results one block combines. Blocks along the grid's y
 /// dimension share wider rows, so that several multiprocessors combine a long run. Rows of more
-/// than kMostSharedWidth columns have kWideBorderColumns in a block, so that the grid can hold
-/// them.
+/// than kMostSharedWidth columns have up to kWideBorderColumns in a block, as many as its lanes
+/// hold, so that the grid can hold more of them.
 inline constexpr std::int64_t kBorderColumns = 32;
 inline constexpr std::int64_t kWideBorderColumns = 128;
 inline constexpr std::int64_t kMostSharedWidth = std::int64_t{1} << 20;

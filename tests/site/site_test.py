@@ -29,13 +29,13 @@ LOOK = """(() => {
 })()"""
 DARK = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((part) => part < 80)"
 # Waits until the search has ended, and returns the addresses of its results.
+# The page lists results one after the other: five are awaited, or all that there are after a while.
 RESULTS = """new Promise((done) => {
   const look = () => {
     const found = [...document.querySelectorAll("#search-results li a")].map((one) => one.getAttribute("href"));
-    if (found.length > 0) done(found); else setTimeout(look, 20);
+    if (found.length >= 5 || performance.now() > 20000) done(found); else setTimeout(look, 20);
   };
   look();
-  setTimeout(() => done([]), 20000);
 })"""
 
 

@@ -12,7 +12,7 @@ namespace msstream::cli {
 /// or by the Debian package of the headers, otherwise its name, which is its place in the sources.
 [[nodiscard]] std::string page_path(std::string_view page);
 
-/// The same for a program in a folder.
+/// Returns where a page is, for a program in the given folder.
 [[nodiscard]] std::string page_path(std::string_view page, std::filesystem::path const& programs);
 
 }  // namespace msstream::cli

@@ -7,7 +7,8 @@
 
 struct CUstream_st;
 
-/// The same work by CUB's algorithms. Their temporary memory comes from CUB's caching allocator.
+/// Reductions of segments and distinct ids by CUB's algorithms, whose temporary memory comes from
+/// CUB's caching allocator.
 /// This header includes no CUDA header.
 namespace benchmarks::shapes {
 

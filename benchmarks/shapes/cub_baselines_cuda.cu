@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <new>
 
 namespace benchmarks::shapes {
@@ -30,31 +31,35 @@ void run(CubCache& cache, CUstream_st* stream, char const* name, Algorithm const
   require_success(code, name);
 }
 
+template <class Algorithm>
+void reduce(CubCache& cache,
+            CubSegments const& segments,
+            CUstream_st* stream,
+            char const* name,
+            Algorithm const& algorithm) {
+  run(cache, stream, name, [&](void* memory, std::size_t& bytes) {
+    return algorithm(memory,
+                     std::ref(bytes),
+                     segments.values,
+                     segments.reduced,
+                     segments.segments,
+                     segments.offsets,
+                     segments.offsets + 1,
+                     stream);
+  });
+}
+
 }  // namespace
 
 void cub_sum(CubCache& cache, CubSegments const& segments, CUstream_st* stream) {
-  run(cache, stream, "cub::DeviceSegmentedReduce::Sum", [&](void* memory, std::size_t& bytes) {
-    return cub::DeviceSegmentedReduce::Sum(memory,
-                                           bytes,
-                                           segments.values,
-                                           segments.reduced,
-                                           segments.segments,
-                                           segments.offsets,
-                                           segments.offsets + 1,
-                                           stream);
+  reduce(cache, segments, stream, "cub::DeviceSegmentedReduce::Sum", [](auto... arguments) {
+    return cub::DeviceSegmentedReduce::Sum(arguments...);
   });
 }
 
 void cub_max(CubCache& cache, CubSegments const& segments, CUstream_st* stream) {
-  run(cache, stream, "cub::DeviceSegmentedReduce::Max", [&](void* memory, std::size_t& bytes) {
-    return cub::DeviceSegmentedReduce::Max(memory,
-                                           bytes,
-                                           segments.values,
-                                           segments.reduced,
-                                           segments.segments,
-                                           segments.offsets,
-                                           segments.offsets + 1,
-                                           stream);
+  reduce(cache, segments, stream, "cub::DeviceSegmentedReduce::Max", [](auto... arguments) {
+    return cub::DeviceSegmentedReduce::Max(arguments...);
   });
 }
 

@@ -99,7 +99,7 @@ enum class RowsOf : std::uint8_t { lookup, group, update, group_and_update, step
   return products == ProductsOf::step ? "all products" : "weight gradients";
 }
 
-/// What runs at one time.
+/// The products and the work on rows that are measured together.
 struct Pair {
   ProductsOf products;
   RowsOf rows;

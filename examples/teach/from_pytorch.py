@@ -204,21 +204,24 @@ def main():
         print("left out without a GPU: streams")
     try:
         import torchrec
-        tables_of_torchrec(torchrec)
-        fused_optimizer(torchrec)
     except ImportError:
         print("left out without torchrec: tables of TorchRec")
+    else:
+        tables_of_torchrec(torchrec)
+        fused_optimizer(torchrec)
     try:
         from safetensors.torch import load_file, save_file
-        checkpoints(load_file, save_file)
     except ImportError:
         print("left out without safetensors: checkpoints")
+    else:
+        checkpoints(load_file, save_file)
     try:
         import torcheval.metrics
         import torchmetrics
-        metrics(torcheval, torchmetrics)
     except ImportError:
         print("left out without torcheval and torchmetrics: metrics")
+    else:
+        metrics(torcheval, torchmetrics)
 
 
 if __name__ == "__main__":

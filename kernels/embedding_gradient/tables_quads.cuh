@@ -4,7 +4,6 @@
 #include "common/launch.cuh"
 #include "common/row_vector.cuh"
 #include "common/warp_reduce.cuh"
-#include "embedding_gradient/prefetch.cuh"
 #include "embedding_gradient/tables_sums.cuh"
 
 #include <cuda_runtime.h>
@@ -102,7 +101,7 @@ struct LineAhead {
   }
   __device__ void request(std::uint32_t row) const {
     if (first != nullptr && row != StagedQuadPlace::kNone) {
-      prefetch_to_l2(row_at(first, row, stride));
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(row_at(first, row, stride)));
     }
   }
 };

@@ -46,8 +46,12 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable,
                                  cudaGraph_t graph,
-                                 unsigned long long) {
+                                 unsigned long long flags) {
   return call("cudaGraphInstantiate", [&](FakeDevice& device) {
+    if ((flags & cudaGraphInstantiateFlagUseNodePriority) == 0) {
+      return device.misuse("a graph whose kernels lose the priorities of their streams",
+                           cudaErrorInvalidValue);
+    }
     auto const capture = device.graphs.at(graph);
     *executable = static_cast<cudaGraphExec_t>(device.new_handle());
     device.graphs.emplace(*executable, capture);

@@ -98,7 +98,7 @@ TEST(QuickNormal, elements_have_the_bits_of_the_formula_or_are_left_to_it) {
         }
       }
     }
-    // Of the words at the ends of the distribution, about 2,000 are far from its middle.
+    // About 2,000 of the drawn words give numbers too far from the mean for the polynomials.
     EXPECT_LT(left, kWords / 50);
   }
 }

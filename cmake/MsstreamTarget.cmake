@@ -113,15 +113,71 @@ function(msstream_join_files target)
 endfunction()
 
 # Adds a program: msstream_add_program(program sources…). With MSSTREAM_SYNTAX_ONLY, adds only a
-# check that its C++ sources compile.
+# check that its sources compile, for those in CUDA by all of nvcc but the last step, and without
+# those that are for the host alone.
 function(msstream_add_program program)
   if(MSSTREAM_SYNTAX_ONLY)
-    add_library(${program} OBJECT ${ARGN})
-    target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fsyntax-only>)
+    set(sources ${ARGN})
+    if(MSSTREAM_CUDA)
+      list(FILTER sources EXCLUDE REGEX "_host\\.cpp$")
+    endif()
+    add_library(${program} OBJECT ${sources})
+    target_compile_options(${program} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-fsyntax-only> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fsyntax-only>)
   else()
     add_executable(${program} ${ARGN})
   endif()
   if(MSSTREAM_KERNELS_IN_A_HURRY)
     target_compile_options(${program} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--Ofast-compile=max>)
+  endif()
+endfunction()
+
+# With MSSTREAM_SYNTAX_ONLY, makes checks that C++ compiles of the libraries that the folder adds
+# after it, for libraries that only programs link: their archives are empty.
+macro(msstream_check_syntax_of_folder)
+  if(MSSTREAM_SYNTAX_ONLY)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsyntax-only>)
+    msstream_make_empty_archives()
+  endif()
+endmacro()
+macro(msstream_make_empty_archives)
+  foreach(language CXX CUDA)
+    set(CMAKE_${language}_CREATE_STATIC_LIBRARY "<CMAKE_COMMAND> -E rm -f <TARGET>" "<CMAKE_AR> qc <TARGET>")
+  endforeach()
+endmacro()
+
+# Sets how the programs and libraries are optimised that the folder adds after it. Programs take
+# longer to compile than to run, and spend their time in the library.
+macro(msstream_optimise_programs)
+  if(MSSTREAM_SANITIZE)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  elseif(MSSTREAM_IN_A_HURRY AND NOT MSSTREAM_SYNTAX_ONLY)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O1>)
+  endif()
+endmacro()
+
+# Adds a holder of headers that are compiled once, before the targets that share them:
+# msstream_hold_headers(holder OPTIONS options… LINK libraries… HEADERS headers…). The options are
+# those of the targets. Without MSSTREAM_IN_A_HURRY there is none, since an edit of one of these
+# headers compiles all the targets again.
+function(msstream_hold_headers holder)
+  if(NOT MSSTREAM_IN_A_HURRY OR MSSTREAM_SANITIZE)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "OPTIONS;LINK;HEADERS" ${ARGN})
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${holder}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "")
+  add_library(${holder} OBJECT ${source})
+  target_link_libraries(${holder} PRIVATE msstream::msstream msstream_build_options ${ARG_LINK})
+  target_compile_options(${holder} PRIVATE ${ARG_OPTIONS})
+  target_precompile_headers(${holder} PRIVATE ${ARG_HEADERS})
+endfunction()
+
+# Includes the headers of a holder, if there is one, in each C++ source of a target first:
+# msstream_share_headers(target holder). g++ reads the headers themselves where options differ.
+function(msstream_share_headers target holder)
+  if(TARGET ${holder})
+    target_precompile_headers(${target} REUSE_FROM ${holder})
+    set_target_properties(${target} PROPERTIES PCH_WARN_INVALID OFF)
   endif()
 endfunction()

@@ -254,7 +254,7 @@ def staircase():
     for step in sorted(set(STEPS.values()), reverse=True):
         names = " ".join(f"{room}/" for room in STEPS if STEPS[room] == step)
         lines.append(f"{step}  {'      ' * step}{names}")
-    return ["```", *lines, "```"]
+    return ["```text drawing", *lines, "```"]
 
 
 def table_of_apps():

@@ -58,7 +58,7 @@ def picture(steps):
         phases.setdefault(step["phase"], []).append(f"{step['number']} {step['name']}")
     width = max(len(phase) for phase in phases)
     lines = [f"   {phase:<{width}}   {' > '.join(names)}" for phase, names in phases.items()]
-    return ["```", "an allocation", *lines[:-1], lines[-1] + " > OutOfMemory", "```"]
+    return ["```text drawing", "an allocation", *lines[:-1], lines[-1] + " > OutOfMemory", "```"]
 
 
 def table(steps):

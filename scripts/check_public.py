@@ -21,7 +21,7 @@ TRAINER_ROOMS = ("metrics", "data", "checkpoint", "report", "model")
 MOST_TRAINER_HEADERS = 40
 MOST_TRAINER_TYPES = 70
 MOST_HEADERS = 134  # in all other rooms
-MOST_TYPES = 206
+MOST_TYPES = 207
 
 TYPE = re.compile(r"(?:^|[\s>])(?:class|struct|union|enum(?: class| struct)?) (?:alignas\([^)]*\) )?(\w+)"
                   r"(?: final)?(?: ?:(?!:).*)?$", re.DOTALL)

@@ -9,9 +9,7 @@ another page may then name that page. A test or a script of the nightly checks m
 names it. A shell block may name a file, and is then checked in the same way; without one, its programs must exist and
 have the options that they get, as those in code of a line (scripts/snippet_commands.py).
 
-A block that begins with "```text examples/quickstart/quickstart.cpp" shows what that program prints. Here the file must
-exist; scripts/check_outputs.py runs the program. A block that names a tool, such as "```text msstream-doctor", has a
-check of its own.
+Blocks of text and JSON name a program, a test that has the text, or what else they are from (scripts/snippet_texts.py).
 
 Behind "<!-- cpp examples/teach/from_pytorch.cpp -->", each `code` in the last column of the next table occurs in that
 file, apart from spaces; "…" in it stands for any text.
@@ -28,6 +26,7 @@ from pathlib import Path
 
 from report_findings import report_findings
 from snippet_commands import Programs, wrong_commands
+from snippet_texts import wrong_texts
 
 # The folders with programs that are compiled.
 COMPILED = ("examples/", "tests/")
@@ -61,9 +60,15 @@ DECISION = re.compile(r"^\| .* \| `([^`]+)` \| `(?:\w+::)*(\w+)` \|$")
 
 
 def pages_of(root):
-    """Yields the pages of the repository."""
+    """Yields the pages of the site."""
     yield from sorted(root.glob("*.md"))
     yield from sorted((root / "docs").rglob("*.md"))
+
+
+def checked_pages(root):
+    """Yields the pages of the repository."""
+    yield from pages_of(root)
+    yield from sorted((root / "packaging").glob("*/README.md"))
 
 
 def blocks(page, wanted="cpp"):
@@ -261,7 +266,7 @@ def violations(root):
     yield from wrong_decisions(root)
     programs = Programs(root)
     count = 0
-    for path in pages_of(root):
+    for path in checked_pages(root):
         page = path.relative_to(root).as_posix()
         text = path.read_text(encoding="utf-8")
         yield from dead_links(path, text, page)
@@ -269,9 +274,7 @@ def violations(root):
         yield from silent_pictures(text, page)
         yield from other_marks(text, page)
         yield from wrong_commands(programs, text, page)
-        for line, name, _ in blocks(text, "text"):
-            if "/" in name and not (root / name.split()[0]).is_file():
-                yield f"{page}:{line}: the block shows what '{name.split()[0]}' prints, and there is no such file"
+        yield from wrong_texts(root, programs, text, page)
         for language, folders in FOLDERS.items():
             for line, name, shown in blocks(text, language):
                 if not name:

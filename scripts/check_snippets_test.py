@@ -26,6 +26,12 @@ for (int i = 0; i < 4; ++i) {
   sum += i;
 }
 """
+MESSAGES = r"""// a comment: a comment
+EXPECT_EQ(text, "the sum of 4 terms "
+                "is above 10: 'x'");
+EXPECT_EQ(said, "say \"sum\"\n"
+                "then 6");
+"""
 
 
 DECISIONS = """<!-- decisions: a comment -->
@@ -57,7 +63,7 @@ class CheckSnippets(unittest.TestCase):
 
     def test_links_lead_to_files_and_headings(self):
         page = ("# Sums, and `more`\n\n[a](../examples/sum.cpp) [b](#sums-and-more) [c](../README.md#text) [d](#twice-1)\n"
-                "## Twice\n## [Twice](../README.md)\n```\n# No heading\n[e](nowhere.md)\n```\n`[f](nowhere.md)`\n"
+                "## Twice\n## [Twice](../README.md)\n```text drawing\n# No heading\n[e](nowhere.md)\n```\n`[f](nowhere.md)`\n"
                 "[g](https://example.com/#x)\n")
         readme = "# Text\n" + self.block(SHOWN)
         self.assertEqual(self.found(readme, page), [])
@@ -68,15 +74,49 @@ class CheckSnippets(unittest.TestCase):
 
     def test_pictures_have_a_text_in_their_place(self):
         readme = self.block(SHOWN)
-        self.assertEqual(self.found(readme, "![A sum\nof four numbers](../examples/sum.cpp)\n`![]()`\n```\n![]()\n```\n"), [])
+        self.assertEqual(self.found(readme, "![A sum\nof four numbers](../examples/sum.cpp)\n`![]()`\n```text drawing\n![]()\n```\n"), [])
         self.assertEqual(self.found(readme, "Text\n\n![A\nsum](../examples/sum.cpp)\n"),
                          ["docs/page.md:3: the text in place of the picture has fewer than 4 words: 'A sum'"])
 
-    def test_a_block_of_output_names_a_program(self):
+    def test_a_block_of_text_says_where_it_is_from(self):
         readme = self.block(SHOWN)
-        self.assertEqual(self.found(readme, "```text examples/sum.cpp --fast\n6\n```\n```text\nanything\n```\n"), [])
-        self.assertEqual(self.found(readme, "```text examples/none.cpp\n6\n```\n"),
-                         ["docs/page.md:1: the block shows what 'examples/none.cpp' prints, and there is no such file"])
+        files = {"tools/overlap/run.cpp": '"--window"', "tests/sum_test.cpp": MESSAGES,
+                 "tests/doctor/tool_test.cpp": '"```text msstream-doctor\\n"'}
+        for label in ("text examples/sum.cpp --fast", "text drawing", "text sample", "text msstream-doctor",
+                      "text measured msstream-overlap --window 1:2"):
+            with self.subTest(label):
+                self.assertEqual(self.found(readme, f"```{label}\n6\n```\n", files=files), [])
+        for label, wrong in (
+                ("text examples/none.cpp", "the block shows what 'examples/none.cpp' prints, and there is no such file"),
+                ("text tests/none.cpp", "there is no file 'tests/none.cpp'"),
+                ("text src/sum.cpp", "'src/sum.cpp' is neither a file of examples/ or tests/ nor a program with a check of its own"),
+                ("text measured none", "there is no program 'none'"),
+                ("text measured", "there is no program ''"),
+                ("text measured msstream-overlap --windows", "'msstream-overlap' has no option --windows"),
+                ("text gdb", "'tests/gdb/printers_test.py' does not look for ```text gdb"),
+                ("json msstream-doctor", "'tests/doctor/tool_test.cpp' does not look for ```json msstream-doctor"),
+                ("text", "the block does not say where it is from: ```text examples/…, tests/… or measured …"),
+                ("json", "the block does not say where it is from: ```json examples/…, tests/… or measured …"),
+                ("", "the block has no language: ```text, and where it is from")):
+            with self.subTest(label):
+                self.assertEqual(self.found(readme, f"```{label}\n6\n```\n", files=files), [f"docs/page.md:1: {wrong}"])
+
+    def test_a_text_of_a_test_is_in_its_strings(self):
+        readme, files = self.block(SHOWN), {"tests/sum_test.cpp": MESSAGES}
+        for text in ("the sum of 4 terms is\nabove 10: 'x'", "the sum\n…\nabove 10", 'say "sum"\nthen 6',
+                     "the sum of … is above"):
+            with self.subTest(text):
+                self.assertEqual(self.found(readme, f"```text tests/sum_test.cpp\n{text}\n```\n", files=files), [])
+        for text, line in (("the sum of 5 terms", 2), ("the sum of 4\nterms are", 3), ("above 10\n…\nthe sum", 4), ("a comment", 2)):
+            with self.subTest(text):
+                wrong = self.found(readme, f"```text tests/sum_test.cpp\n{text}\n```\n", files=files)
+                self.assertEqual([one.partition(" ")[0] for one in wrong], [f"docs/page.md:{line}:"])
+
+    def test_a_block_is_not_marked_by_its_indentation(self):
+        readme = self.block(SHOWN)
+        told = "the block is marked by its indentation: put it between ```text … and ```"
+        self.assertEqual(self.found(readme, "Text:\n\n    6\n"), [f"docs/page.md:3: {told}"])
+        self.assertEqual(self.found(readme, "- a list\n\n  1. more\n\n     of it\n    and\nText\n    that goes on\n"), [])
 
     def test_code_of_a_table_occurs_in_its_file(self):
         head = f"<!-- cpp {NAME} -->\n\n| theirs | ours |\n| --- | --- |\n"

@@ -7,11 +7,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
   cat <<'END'
-scripts/check_toolkits.sh oldest          host code with the headers of CUDA 12.4, and of NCCL 2.19 and 2.28
-scripts/check_toolkits.sh last12          host code with the headers of CUDA 12.9, the last of this major version
+scripts/check_toolkits.sh oldest          host code with the headers of CUDA 12.4, of NCCL 2.19 and 2.28, and of the
+                                          newest NVTX
+scripts/check_toolkits.sh last12          host code with the headers of CUDA 12.9, the last of this major version, and of
+                                          the newest NCCL
 scripts/check_toolkits.sh kernels12 VERSION…  the syntax of all kernels with the headers, CUB and Thrust of CUDA 12.4 or
                                           12.9, for one GPU, by clang 19
-scripts/check_toolkits.sh newest          host code, and CUDA code of programs and tests, with the newest toolkit of PyPI
+scripts/check_toolkits.sh newest          host code, and CUDA code of programs and tests, with the newest toolkit and NCCL
+                                          of PyPI
 scripts/check_toolkits.sh kernels ARCH…   all kernels with the newest nvcc of PyPI, for one GPU after the other
 
 ARCH is a compute capability without its point, such as 75, 80, 86, 89, 90, 100 or 120. Only checks that the code
@@ -44,17 +47,17 @@ unpack() {
   printf '%s\n' "$*" >"$folder/complete"
 }
 
-# Prints the version of PyPI's newest nvcc, and nothing if PyPI cannot be asked.
-newest_nvcc() {
+# Prints the version of PyPI's newest package of a name, and nothing if PyPI cannot be asked.
+newest_of() {
   make_environment "$pip" || return 0
-  "$pip/bin/pip" install --dry-run --ignore-installed --no-deps --quiet --report - nvidia-cuda-nvcc 2>/dev/null |
+  "$pip/bin/pip" install --dry-run --ignore-installed --no-deps --quiet --report - "$1" 2>/dev/null |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["install"][0]["metadata"]["version"])' 2>/dev/null || true
 }
 
 # Fetches the newest toolkit. If PyPI cannot be asked, the one of an earlier run serves.
 unpack_newest() {
   local version
-  version=$(newest_nvcc)
+  version=$(newest_of nvidia-cuda-nvcc)
   if [ -z "$version" ]; then
     [ -f "$toolkit/complete" ] || leave_out "PyPI cannot be asked for its newest nvcc"
     say "PyPI cannot be asked for its newest nvcc: the one of an earlier run is used"
@@ -64,6 +67,42 @@ unpack_newest() {
   unpack "$toolkit" "nvidia-cuda-nvcc==$version" "nvidia-cuda-crt==$release.*" "nvidia-nvvm==$release.*" \
     "nvidia-cuda-runtime==$release.*" "nvidia-cuda-cccl==$release.*" "nvidia-cuda-cupti==$release.*" \
     "nvidia-nvtx==$release.*" nvidia-cublas
+}
+
+# Fetches the newest package of a name. If PyPI cannot be asked, the one of an earlier run serves:
+# unpack_newest_of PACKAGE FOLDER.
+unpack_newest_of() {
+  local version
+  version=$(newest_of "$1")
+  if [ -n "$version" ]; then
+    unpack "$2" "$1==$version"
+  elif [ ! -f "$2/complete" ]; then
+    leave_out "PyPI cannot be asked for its newest $1"
+  fi
+}
+
+# Compiles the collectives with the headers of an NCCL that is unpacked in a folder, beside those of the toolkit in
+# `options`: compile_collectives FOLDER "CUDA 12.4".
+compile_collectives() {
+  local header version
+  header=$(echo "$1"/nvidia/*/include/nccl.h)
+  [ -f "$header" ] || die "expected nccl.h in $1"
+  version=$(sed -n 's/^#define NCCL_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\).*/\2/p' "$header" | paste -sd .)
+  mapfile -t files < <(git ls-files 'src/comm/nccl/*_cuda.cpp')
+  compile_each g++ "${options[@]}" -DMSSTREAM_NCCL=1 -isystem "${header%/*}"
+  say "${#files[@]} files of collectives compile with the headers of $2 and NCCL $version"
+}
+
+# Checks that the library has NVTX's counters with the headers of another NVTX, in front of those of the toolkit in
+# `options`: compile_counters FOLDER "CUDA 12.4".
+compile_counters() {
+  local headers
+  headers=$(dirname "$(dirname "$(echo "$1"/nvidia/*/include/nvtx3/nvToolsExtCounters.h)")")
+  g++ -isystem "$headers" "${options[@]/#-fsyntax-only/-E}" src/trace/counter_cuda.cpp >"$1/preprocessed"
+  grep -q 'return nvtxCounterRegister' "$1/preprocessed" || die "no counters with NVTX's headers in $headers"
+  mapfile -t files < <(git ls-files 'src/trace/*_cuda.cpp')
+  compile_each g++ -isystem "$headers" "${options[@]}"
+  say "${#files[@]} files of ranges and counters compile with the headers of $2 and the newest NVTX"
 }
 
 # Sets `files` to the sources of the host that CUDA's headers matter for.
@@ -155,11 +194,11 @@ case ${1:-} in
     find_host_files
     compile_each g++ "${options[@]}"
     say "${#files[@]} files compile with the headers of CUDA 12.4"
-    mapfile -t files < <(git ls-files 'src/comm/nccl/*_cuda.cpp')
     for version in "${nccl_versions[@]}"; do
-      compile_each g++ "${options[@]}" -DMSSTREAM_NCCL=1 -isystem "$root/build/nccl-$version/nvidia/nccl/include"
-      say "${#files[@]} files of collectives compile with the headers of CUDA 12.4 and NCCL $version"
+      compile_collectives "$root/build/nccl-$version" "CUDA 12.4"
     done
+    unpack_newest_of nvidia-nvtx "$root/build/nvtx-newest"
+    compile_counters "$root/build/nvtx-newest" "CUDA 12.4"
     ;;
   last12)
     unpack_12 12.9
@@ -167,6 +206,8 @@ case ${1:-} in
     find_host_files
     compile_each g++ "${options[@]}"
     say "${#files[@]} files compile with the headers of CUDA 12.9"
+    unpack_newest_of nvidia-nccl-cu12 "$root/build/nccl-newest-cu12"
+    compile_collectives "$root/build/nccl-newest-cu12" "CUDA 12.9"
     ;;
   kernels12)
     shift
@@ -186,6 +227,8 @@ case ${1:-} in
     find_host_files
     compile_each g++ "${options[@]}"
     host_files=${#files[@]}
+    unpack_newest_of "nvidia-nccl-cu${version%%.*}" "$root/build/nccl-newest"
+    compile_collectives "$root/build/nccl-newest" "CUDA $version"
     mapfile -t files < <(git ls-files 'tests/*.cu' 'examples/*.cu' 'benchmarks/*.cu' 'interop/*.cu')
     compile_each "$nvcc" "${common[@]}" -O1 --expt-relaxed-constexpr -arch sm_90 -c -o /dev/null --Ofast-compile=max \
       -Itests -Ibenchmarks -I"$root/examples/teach"

@@ -6,13 +6,13 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The umbrella header includes 149 headers of this project with 10,020 lines (without comments) and
+# The umbrella header includes 149 headers of this project with 10,220 lines (without comments) and
 # 61 standard headers with 79,000 lines, which g++ 12 reads in about two seconds. The bounds leave
 # some room for additions; a commit that needs more raises them. Lines of standard headers
 # have no bound: they differ between releases of a compiler. Some releases also include more of
 # their own headers, for which the bound leaves room.
 most_own_headers=155
-most_own_lines=10200
+most_own_lines=10300
 most_standard_headers=85
 
 preprocess=("${CXX:-g++}" -std=c++20 -DMSSTREAM_CUDA=0 -Iinclude -E -include msstream/msstream.hpp -x c++ /dev/null)

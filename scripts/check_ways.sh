@@ -18,8 +18,8 @@ long each took. From the wheel and from the Debian packages to the quickstart's 
 time is a failure. Work goes to build/ways. Packages of Debian and PyPI that are missing are installed. Ways:
 
   archive  the release archive: equal bytes from two runs, its bill of materials, the sources read-only
-  sources  FetchContent of the release archive: the library and the quickstart, built and run; CPM, by a stand-in of a
-           few lines: the quickstart compiled; only if it is named
+  sources  FetchContent of the release archive: the library and the quickstart, built and run; the same by CPM, for
+           which a file of a few lines stands; only if it is named
   prefix   cmake --install, moved afterwards; find_package with versions and components; pkg-config, also by Meson;
            the pages and the example; DESTDIR; uninstall
   shared   shared libraries: their Debian packages, as above; cmake --install, moved: find_package, a shared library of
@@ -36,7 +36,8 @@ time is a failure. Work goes to build/ways. Packages of Debian and PyPI that are
            only if it is named, and left out without nvcc, as the next two
   wheel-cuda  the wheel with the CUDA runtime, its kernels compiled in a hurry: components, the quickstart linked, and
            the module msstream_torch with a stand-in for PyTorch
-  deb-cuda  the Debian packages with the CUDA runtime, its kernels compiled in a hurry: lintian, the same as of the wheel
+  deb-cuda  the Debian packages with the CUDA runtime, its kernels compiled in a hurry: lintian, install and remove in a
+           folder (as root), the same as of the wheel
 END_OF_USAGE
 }
 
@@ -220,9 +221,13 @@ sources() {
     -D QUICKSTART="$project/build/_deps/msstream-src/examples/quickstart/quickstart.cpp"
   timed "FetchContent: library and quickstart built" cmake --build "$project/build" --target quickstart
   timed "FetchContent: quickstart run" "$project/build/quickstart"
+  if quietly cmake -G Ninja -S "$cpm" -B "$cpm/wrong" -D ARCHIVE="$archive" -D HASH="$(printf '%064d' 0)" 2>/dev/null; then
+    die "expected: an archive with another hash is refused"
+  fi
   timed "stand-in for CPM: configured" cmake -G Ninja -S "$cpm" -B "$cpm/build" -D CMAKE_BUILD_TYPE=Release \
-    -D CPM_msstream_SOURCE="$project/build/_deps/msstream-src"
-  timed "stand-in for CPM: quickstart compiled" cmake --build "$cpm/build" --target compiles
+    -D CMAKE_UNITY_BUILD_BATCH_SIZE=0 -D ARCHIVE="$archive" -D HASH="$hash"
+  timed "stand-in for CPM: library and quickstart built" cmake --build "$cpm/build" --target quickstart
+  timed "stand-in for CPM: quickstart run" "$cpm/build/quickstart"
 }
 
 # Builds what the ways deb and prefix share.
@@ -417,6 +422,9 @@ deb() {
   quietly msstream-doctor --quick
   expect_documents /usr/share/doc/libmsstream-dev /usr/bin/msstream-overlap
   local tool option options
+  for tool in msstream-overlap msstream-memory msstream-doctor; do
+    expect "$tool --version" "$($tool --version)" = "$tool $version"
+  done
   for tool in "msstream-overlap" "msstream-overlap run" "msstream-memory" "msstream-doctor"; do
     options=$($tool --help | grep -oE '^ +(-h, ?)?--[a-z-]+' | grep -oE -- '--[a-z-]+' || true)
     expect "options in the output of $tool --help" -n "$options"

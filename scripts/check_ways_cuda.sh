@@ -51,6 +51,12 @@ cuda() {
   timed "add_subdirectory with CUDA: a user's program compiled" cmake --build "$folder" --target consumer_compiles
 
   environment "$work/environment"
+  rm -rf "$work/nvtx"
+  quietly "$work/environment/bin/pip" install --no-deps --target "$work/nvtx" nvidia-nvtx
+  timed "add_subdirectory with PyPI's NVTX: configured" cmake -D MSSTREAM_NVTX="$(echo "$work"/nvtx/nvidia/*/include)" \
+    "$folder"
+  expect "the headers of PyPI's NVTX in front of the toolkit's" \
+    -n "$(ninja -C "$folder" -t commands | grep -m 1 -E '/src/nvtx"? .*isystem [^ ]*/cuda' || true)"
   quietly "$work/environment/bin/pip" install conan
   export CONAN_HOME="$work/conan home"
   quietly "$work/environment/bin/conan" profile detect --force
@@ -120,6 +126,20 @@ deb-cuda() {
       "$(dpkg-deb -f "$package" Provides)" = "$(dpkg-deb -f "$package" Conflicts) (= $debian_version)"
     dpkg-deb -x "$package" "$extracted"
   done
+  if [ "$(id -u)" = 0 ]; then
+    # Into a folder that stands for a system, and that lacks what the packages depend on. tests/ways/deb/deb_test.py
+    # upgrades them, and swaps them with those without CUDA, with a stand-in for the library.
+    local system=$work/system
+    rm -rf "$system"
+    mkdir -p "$system"/var/lib/dpkg/{updates,info}
+    touch "$system"/var/lib/dpkg/{status,available}
+    timed "install" dpkg --root="$system" --force-depends --log=/dev/null "--path-include=/usr/*" --install \
+      "${packages[@]}"
+    expect "the packages installed" "$(dpkg --root="$system" --list | grep -c '^ii .*msstream')" = 2
+    diff -r "$system/usr" "$extracted/usr" || die "expected what the packages have, and nothing else"
+    timed "remove" dpkg --root="$system" --remove libmsstream-cuda-dev msstream-cuda-tools
+    expect "nothing left of the packages" -z "$(find "$system" -name '*msstream*' -not -path '*/var/lib/dpkg/*')"
+  fi
   expect "the recorder in the packages" -n "$(find "$extracted" -name libmsstream_overlap_record.so)"
   # Its status is 1 without a GPU.
   "$extracted/usr/bin/msstream-doctor" --quick >"$work/doctor" || true

@@ -114,10 +114,11 @@ use_larger_heap() {
   fi
 }
 
-# Configures the build of `preset`: configure PACKAGE… -- [cmake option…]. Installs the packages
+# Configures the build of `preset`: configure PACKAGE… -- [cmake option…]. With MSSTREAM_IN_A_HURRY=ON
+# in the environment, the build takes less time and is only to test. Installs the packages
 # only if configuring fails without them, since CMake may find dependencies from other sources.
 configure() {
-  local packages=() command log batch=8
+  local packages=() command log batch=8 hurry=()
   while [ "$1" != -- ]; do
     packages+=("$1")
     shift
@@ -138,7 +139,10 @@ configure() {
     asan | tsan | fuzz) ;;
     *) use_larger_heap ;;
   esac
-  command=(cmake -S "$root" --preset "$preset" -D CMAKE_UNITY_BUILD_BATCH_SIZE="$batch" "$@")
+  [ "$preset" = cuda-compile ] || hurry=(-D MSSTREAM_IN_A_HURRY="${MSSTREAM_IN_A_HURRY:-OFF}")
+  # What scripts/run.sh leaves out by "$@".
+  hurry+=(-D MSSTREAM_PROGRAMS_WITH_OVERLAP=ON)
+  command=(cmake -S "$root" --preset "$preset" -D CMAKE_UNITY_BUILD_BATCH_SIZE="$batch" "${hurry[@]}" "$@")
   log=$(mktemp)
   if ! "${command[@]}" >"$log" 2>&1; then
     if ! install_missing "${packages[@]}"; then

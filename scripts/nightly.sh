@@ -13,9 +13,9 @@ Runs the named parts, all of them unless some are named, and prints how long eac
 
   headers  each public header compiled alone
   tidy     clang-tidy over the library, the examples and the public headers
-  clang    clang 14 compiles the library without warnings
+  clang    clang 14 compiles the library without warnings; so also clang16 and clang19, left out if they cannot be installed
   compile-times  how long the examples of users take to compile, against their budgets
-  cuda-benchmarks  nvcc and g++ compile the benchmarks; left out without nvcc
+  cuda-benchmarks  nvcc and g++ compile the benchmarks, and the kernels to machine code; left out without nvcc
   seeds    the tests that draw random numbers, three times, each time with other numbers
   asan-streams  streams, memory, collectives and captures with the address and undefined-behaviour sanitizers, on
                 Checked; only if it is named, as the next ones
@@ -28,7 +28,8 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   tsan     every room and every example program with the thread sanitizer; half an hour
   load     all tests of the host runtime three times, beside four busy processes
   consumer a user's project that has the sources in a subdirectory, built and run
-  ways     the release archive, a moved prefix, pkg-config and the Debian packages, with a user's project
+  ways     the release archive, a moved prefix, pkg-config and the Debian packages, with a user's project; the Debian
+           packages of a stand-in for the library
   ways-sources  the release archive by FetchContent, and a stand-in for CPM, with a user's project
   ways-shared  shared libraries, with a user's project
   ways-wheel  the wheel, with a user's project; left out without a network
@@ -41,7 +42,12 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   fuzz     half a minute of each fuzz target
   sklearn  the recorded numbers of scikit-learn, beside those of the newest one from PyPI; left out without a network
   python   checkpoints and event files, beside the newest safetensors and TensorBoard from PyPI; left out without a network
+  torch    the programs of docs/coming-from-pytorch.md in Python and C++, and operations beside PyTorch's on the CPU, with
+           the newest PyTorch and TorchRec of PyPI; only if it is named, since that is a build for CUDA, 3.5 GB to fetch and
+           7 GB of disk, which alone may take ten minutes
   stress   104,000 random programs, and a million operations on memory that is used again, four times as many as by day
+  long     tests of training programs in every way of issuing a step, of the order of streams with 12,000 random programs,
+           and of lookups of many bags, of which other runs of these tests choose some
   captures 5,200 captures beside a million rounds of loaders; on CUDA where there is a GPU
   collectives  100,000 random programs of collectives on 2 to 8 ranks, which must report no failure; half an hour on two busy cores
   census   the census learnt by several ranks, with tables in parts and in half precision; left out without its file
@@ -53,10 +59,12 @@ Runs the named parts, all of them unless some are named, and prints how long eac
   site     the documentation as a site: spelling, links, docstrings, and its pages in headless Chromium; left out without
            a network
   hta      times of msstream-overlap, beside those of the newest HolisticTraceAnalysis; left out without a network
-  cuda12   the host's code with the headers of CUDA 12.4 and of NCCL, of PyPI; left out without a network
-  cuda12-last  the host's code with the headers of CUDA 12.9; left out without a network
+  cuda12   the host's code with the headers of CUDA 12.4, of NCCL and of the newest NVTX, of PyPI; left out without a
+           network
+  cuda12-last  the host's code with the headers of CUDA 12.9 and of the newest NCCL; left out without a network
   cuda12-kernels  the syntax of the kernels with the headers of CUDA 12.4 and 12.9, by clang 19; left out without a network
-  cuda-newest  host code, and CUDA code of programs and tests, with the newest toolkit of PyPI; left out without a network
+  cuda-newest  host code, and CUDA code of programs and tests, with the newest toolkit and NCCL of PyPI; left out without a
+           network
   sm75     the kernels for GPUs of compute capability 7.5, with the newest nvcc of PyPI; so also sm80, sm86, sm89, sm90,
            sm100 and sm120; left out without a network
   gpu      all tests of both runtimes, a program a room after the other, and a report of msstream-doctor; left out
@@ -70,11 +78,22 @@ headers() { "$root/scripts/check_headers.sh" --alone; }
 
 tidy() { "$root/scripts/check_tidy.sh"; }
 
-clang() {
+# Checks the library with a version of clang.
+by_clang() {
+  if [ "$1" != 14 ] && ! command -v "clang++-$1" >/dev/null && ! install_missing "clang-$1"; then
+    say "left out: $advice does not work"
+    return
+  fi
   preset=host
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" clang-14 --
-  "$root/scripts/check_clang.py"
+  "$root/scripts/check_clang.py" "clang++-$1"
 }
+
+clang() { by_clang 14; }
+
+clang16() { by_clang 16; }
+
+clang19() { by_clang 19; }
 
 # One measurement is enough unless it is above a budget.
 compile-times() { "$root/scripts/compile_benchmark.py" --runs 1 || "$root/scripts/compile_benchmark.py"; }
@@ -87,7 +106,7 @@ cuda-benchmarks() {
   install_missing libbenchmark-dev || die "install what is missing, then run this again: $advice"
   preset=cuda-compile
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- \
-    -D MSSTREAM_BUILD_BENCHMARKS=ON -B "$root/build/cuda-benchmarks"
+    -D MSSTREAM_BUILD_BENCHMARKS=ON -D CMAKE_CUDA_ARCHITECTURES=90 -B "$root/build/cuda-benchmarks"
   quietly cmake --build "$root/build/cuda-benchmarks" --parallel "$(nproc)" --target benchmarks
 }
 
@@ -171,7 +190,10 @@ consumer() {
   "$folder/consumer"
 }
 
-ways() { "$root/scripts/check_ways.sh" archive prefix deb recipes; }
+ways() {
+  or_left_out python3 -B "$root/tests/ways/deb/deb_test.py"
+  "$root/scripts/check_ways.sh" archive prefix deb recipes
+}
 
 ways-sources() { "$root/scripts/check_ways.sh" sources; }
 
@@ -236,12 +258,39 @@ python() {
   done
 }
 
+torch() {
+  local folder=$root/build/torch
+  environment "$folder" torch safetensors torcheval torchmetrics || return 0
+  # TorchRec needs fbgemm-gpu, which has wheels for few versions of Python.
+  quietly "$folder/bin/python" -m pip install --quiet torchrec || say "left out: TorchRec cannot be installed from PyPI"
+  preset=host
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" -- -D MSSTREAM_BUILD_TESTS=ON
+  build teach_from_pytorch test_reference
+  "$folder/bin/python" -B "$root/examples/teach/from_pytorch.py"
+  "$root/build/host/examples/teach/teach_from_pytorch"
+  "$folder/bin/python" -B "$root/tests/reference/torch_results.py" --device cpu "$folder/results.safetensors"
+  MSSTREAM_TORCH_RESULTS=$folder/results.safetensors "$root/build/host/tests/test_reference" --gtest_brief=1
+}
+
 stress() {
   preset=host
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
   build test_trust test_memory
   MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_trust" --gtest_filter='*/RandomPrograms.*' --gtest_brief=1
-  MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_memory" --gtest_filter='TaggedStress.*' --gtest_brief=1
+  MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_memory" --gtest_filter='TaggedStress.*:ArenaTest.*' --gtest_brief=1
+}
+
+long() {
+  local program
+  preset=host
+  configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
+  build test_train_wdl test_train_ple test_train_dlrm test_train_rerank test_stream test_kernels
+  for program in train_wdl train_ple train_dlrm train_rerank; do
+    MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_$program" --gtest_brief=1 \
+      --gtest_filter='*Bits*:*bits*:*half_batches*:*fp8*:*finds_nothing*-*census*'
+  done
+  MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_stream" --gtest_filter='*ExactOrder*' --gtest_brief=1
+  MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_kernels" --gtest_filter='EmbeddingTest*many_bags*' --gtest_brief=1
 }
 
 captures() {
@@ -269,7 +318,7 @@ census() {
   }
   build test_train_wdl test_train_ple
   for program in train_wdl train_ple; do
-    MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_$program" --gtest_filter='*learn_the_census*' --gtest_brief=1
+    MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_$program" --gtest_filter='*census*' --gtest_brief=1
   done
 }
 
@@ -397,9 +446,9 @@ gpu() {
   [ "${#broken[@]}" = 0 ] || die "broken: ${broken[*]}"
 }
 
-parts=(headers tidy clang compile-times cuda-benchmarks seeds asan-streams asan-ops asan-files asan-step tsan-streams
+parts=(headers tidy clang clang16 clang19 compile-times cuda-benchmarks seeds asan-streams asan-ops asan-files asan-step tsan-streams
   tsan-step asan tsan load consumer ways ways-sources ways-shared ways-wheel ways-pip ways-cuda ways-wheel-cuda
-  ways-deb-cuda ways-conan core fuzz sklearn python stress captures collectives census parquet mpi page gdb site hta cuda12 cuda12-last cuda12-kernels cuda-newest
+  ways-deb-cuda ways-conan core fuzz sklearn python torch stress long captures collectives census parquet mpi page gdb site hta cuda12 cuda12-last cuda12-kernels cuda-newest
   sm75 sm80 sm86 sm89 sm90 sm100 sm120 gpu)
 chosen=()
 for argument in "$@"; do
@@ -414,7 +463,7 @@ done
 if [ "${#chosen[@]}" = 0 ]; then
   # The parts asan and tsan have what these have.
   for part in "${parts[@]}"; do
-    [[ $part =~ ^[at]san- ]] || chosen+=("$part")
+    [[ $part =~ ^([at]san-|torch$) ]] || chosen+=("$part")
   done
 fi
 

@@ -44,8 +44,8 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Row:
-    """The text of a row's last cell. `adds` says that the cell has numbers of other suites in front. A unit stands behind
-    the last of several numbers of one kind.
+    """The text of a row's last cell. `adds` says that the cell has numbers of other suites in front, up to its last
+    semicolon if it has one. A unit stands behind the last of several numbers of one kind.
     """
 
     numbers: tuple
@@ -55,7 +55,8 @@ class Row:
         parts = [", ".join(each.text(rows) for each in of_kind) + f" {unit}"
                  for (_, _, unit), of_kind in itertools.groupby(self.numbers, key=lambda each: each.kind)]
         text = ", ".join(parts)
-        return f"{before.rpartition(';')[0]}; {text}" if self.adds else text
+        front, semicolon, _ = before.rpartition(";")
+        return f"{front if semicolon else before}; {text}" if self.adds else text
 
 
 def median_of(rows, case, key):
@@ -96,6 +97,20 @@ def attention(dtype):
     return Numbers(dtype, tuple(f"{case}/{dtype}" for case in with_gradients("attention", "attention_scores")), MICROSECONDS)
 
 
+def halves(dtype):
+    """Returns the shares of a copy's rate of the operations that have forms for half precision."""
+    def cases(*names):
+        return tuple(f"{name}/{dtype}" for name in names)
+    functions = ("relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "multiply")
+    return (*(Numbers(f"{f'{dtype}, forward / gradient: ' if name == functions[0] else ''}`{name}`",
+                      cases(*with_gradients(name)), COPY) for name in functions),
+            Numbers("`softmax` of 128", each(f"softmax/{dtype}", ("width:128",)) +
+                    each(f"softmax_gradient/{dtype}", ("width:128",)), COPY),
+            Numbers("of 1,024", each(f"softmax/{dtype}", ("width:1024",)) +
+                    each(f"softmax_gradient/{dtype}", ("width:1024",)), COPY),
+            Numbers("forward `add` / `concat` / `mix_experts`:", cases("add", "concat", "mix_experts"), COPY))
+
+
 def titled(title, numbers):
     """Returns numbers with a title in front of that of the first."""
     first, *others = numbers
@@ -118,6 +133,16 @@ ROWS = {
         *titled("warm, `matmul` of 8,192 × 3,456 × 1,024 / its gradients:", products("float32") + products("bfloat16")),
         *titled("`attention` of 1,024 × 128 × 64 / its gradient / `attention_scores` / their gradient:",
                 map(attention, ("float32", "bfloat16"))))),
+    "`dense`, `_gradient`": Row((
+        *titled("warm, the same sizes, forward / all gradients:", tuple(
+            Numbers(f"{dtype} {name}", tuple(f"{case}/{dtype}{suffix}" for case in with_gradients("dense")), TFLOPS)
+            for dtype in ("bfloat16", "float16") for name, suffix in (("relu", ""), ("gelu_tanh", "/gelu_tanh")))),),
+        adds=True),
+    "`relu`, `gelu`": Row(halves("bfloat16") + halves("float16")),
+    "`embedding_lookup_beside`": Row((
+        Numbers("26 tables, hotness 1, behind as many columns as a table has, batch 2,048 / 8,192:",
+                each("lookup_beside", BATCHES), MICROSECONDS),
+        Numbers("the lookup alone", each("tables_lookup", BATCHES), MICROSECONDS))),
     "`dense_fp8`": Row((Numbers("warm, bfloat16, 8,192 × 3,456 × 1,024 with relu:", ("dense_fp8/bfloat16",), TFLOPS),)),
     "`dense`, `mix_experts`": Row((
         Numbers("of 8,192 × 3,456 × 1,024 with relu", ("dense/float32", "dense_gradient/float32"), TFLOPS),

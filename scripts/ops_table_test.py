@@ -57,6 +57,10 @@ class OpsTable(unittest.TestCase):
         page = rewritten(page_of({"`layer_norm`": "forward 3,538 GB/s; bfloat16 3,056; gradients *not yet*"}), self.all_rows())
         self.assertIn("| forward 3,538 GB/s; bfloat16 3,056; gradients 0.88 / 0.88 / 0.88 / 0.88, bfloat16", page)
 
+    def test_numbers_of_other_suites_without_a_semicolon_stay_in_front(self):
+        page = rewritten(page_of({"`dense`, `_gradient`": "in a step: 740 TFLOP/s"}), self.all_rows())
+        self.assertIn("| in a step: 740 TFLOP/s; warm, the same sizes, forward / all gradients: bfloat16 relu 654 / 654, ", page)
+
     def test_a_second_run_replaces_the_first(self):
         cells = {start: "1 GB/s; others *not yet*" for start, row in ROWS.items() if row.adds}
         once = rewritten(page_of(cells), self.all_rows())
@@ -66,7 +70,7 @@ class OpsTable(unittest.TestCase):
         self.assertIn("1 GB/s; of 8,192", faster)
 
     def test_rows_of_other_operations_stay_as_they_are(self):
-        other = "| `relu`, `gelu`, and more | any | same | *not yet* |\n"
+        other = "| `gather_rows`, and more | any | same | *not yet* |\n"
         page = rewritten(page_of({}).replace("\nAfter it.", f"{other}\nAfter it."), self.all_rows())
         self.assertIn(other, page)
 

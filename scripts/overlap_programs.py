@@ -106,9 +106,9 @@ def record(program, options):
         options.program_timeout,
     )
     report = execute([str(options.tool), str(target)], options.program_timeout)
-    indented = "\n".join(f"    {line}".rstrip() for line in report.rstrip().splitlines())
     recorded = f"msstream-overlap run {' '.join(program.record)} -- {shown(command)}"
-    return f"## {program.title}\n\n`{recorded}`\n\n{indented}\n"
+    block = "\n".join((f"```text measured msstream-overlap {target.name}", *map(str.rstrip, report.rstrip().splitlines()), "```"))
+    return f"## {program.title}\n\n`{recorded}`\n\n{block}\n"
 
 
 def record_all(options):

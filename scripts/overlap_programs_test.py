@@ -72,7 +72,8 @@ class OverlapProgramsTest(unittest.TestCase):
         self.assertEqual(self.run_with(record_all, RECORDED=programs), 1)
         text = (self.folder / "programs.md").read_text()
         self.assertIn("## The first\n\n`msstream-overlap run --skip 1.2 --duration 0.03 -- train --quiet --steps 10 "
-                      "--epochs 1 --holdout 0`\n\n    report of one.json.gz\n\n    its end\n", text)
+                      "--epochs 1 --holdout 0`\n\n```text measured msstream-overlap one.json.gz\nreport of one.json.gz\n\nits end\n"
+                      "```\n", text)
         self.assertIn("Not recorded:\n\n- two: status 3: error: it broke\n", text)
         self.assertNotIn("The second", text)
         self.assertIn("--steps 10", (self.folder / "one.json.gz").read_text())

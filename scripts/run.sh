@@ -26,6 +26,9 @@ scripts/run.sh PROGRAM [ARGUMENT…]
 Builds the library and one program of examples/, no others, and runs it with the arguments. Runs on the GPU if there is a
 GPU and nvcc, otherwise on the CPU; MSSTREAM_BUILD_PRESET=host|cuda overrides the choice.
 
+A build folder that does not exist yet is made for little time to build, on the CPU: only kernels are fully optimised, and
+--overlap is left out until a program gets it. `cmake --workflow --preset host` builds all of it as users have it.
+
   scripts/run.sh quickstart
   scripts/run.sh teach_two_streams
   scripts/run.sh train_ple --help
@@ -48,9 +51,20 @@ folder=$program
 [ ! -f "$root/examples/models/$program.cpp" ] || folder=models
 
 choose_preset
+folder_of_build=$root/build/$preset
+overlap=ON
+# The first program of the host runtime is built in little time: the kernels are optimised as always,
+# other code less, and reports on overlap are left out unless the program is asked for one.
+if [ "$preset" = host ]; then
+  export MSSTREAM_IN_A_HURRY="${MSSTREAM_IN_A_HURRY:-ON}"
+  [[ " $*" == *" --overlap"* ]] || overlap=OFF
+fi
 # An existing build folder may contain the tests, so its options are kept.
-if [ ! -f "$root/build/$preset/build.ninja" ]; then
-  configure "${build_packages[@]}" "${example_packages[@]}" -- -D MSSTREAM_BUILD_TESTS=OFF
+if [ ! -f "$folder_of_build/build.ninja" ]; then
+  configure "${build_packages[@]}" "${example_packages[@]}" -- \
+    -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_PROGRAMS_WITH_OVERLAP="$overlap"
+elif [ "$overlap" = ON ] && grep -qs '^MSSTREAM_PROGRAMS_WITH_OVERLAP:BOOL=OFF' "$folder_of_build/CMakeCache.txt"; then
+  configure "${build_packages[@]}" "${example_packages[@]}" --
 fi
 build "$program"
-exec "$root/build/$preset/examples/$folder/$program" "$@"
+exec "$folder_of_build/examples/$folder/$program" "$@"

@@ -78,6 +78,28 @@ class Run(unittest.TestCase):
         self.assertEqual(len(configured), 1)
         self.assertIn("MSSTREAM_BUILD_TESTS=OFF", configured[0])
 
+    def configured_with_overlap(self, *words):
+        """Runs a program, and returns whether a build was configured with reports on overlap; None if none was."""
+        (self.root / "calls").unlink(missing_ok=True)
+        self.assertEqual(self.run_script("run.sh", "train_ple", *words, folder="train_ple").returncode, 0)
+        values = [re.findall(r"MSSTREAM_PROGRAMS_WITH_OVERLAP=(\w+)", call)[-1] for call in self.calls() if "--preset host" in call]
+        return {(): None, ("ON",): True, ("OFF",): False}[tuple(values)]
+
+    def test_a_fresh_build_folder_is_made_in_little_time(self):
+        (self.root / "build/host/build.ninja").unlink()
+        self.assertIs(self.configured_with_overlap("--epochs", "2"), False)
+        self.assertIn("MSSTREAM_IN_A_HURRY=ON", self.calls()[0])
+        self.assertIs(self.configured_with_overlap("--overlap", "why.html"), True)
+        self.assertIs(self.configured_with_overlap("--overlap=why.html"), True)
+
+    def test_reports_on_overlap_are_built_when_a_program_is_asked_for_one(self):
+        cache = self.root / "build/host/CMakeCache.txt"
+        cache.write_text("MSSTREAM_PROGRAMS_WITH_OVERLAP:BOOL=OFF\n")
+        self.assertIs(self.configured_with_overlap("--epochs", "2"), None)
+        self.assertIs(self.configured_with_overlap("--overlap", "why.html"), True)
+        cache.write_text("MSSTREAM_PROGRAMS_WITH_OVERLAP:BOOL=ON\n")
+        self.assertIs(self.configured_with_overlap("--overlap", "why.html"), None)
+
     def test_an_unknown_program_is_named_and_nothing_is_built(self):
         for script in ("run.sh", "train.sh"):
             done = self.run_script(script, "teach_nothing")

@@ -5,6 +5,7 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -57,6 +58,12 @@ class MsstreamMemory(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         root = ElementTree.fromstring(result.stdout)
         return [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+
+    def test_has_the_version_of_the_library(self):
+        header = (TOOL.parent.parent / "include/msstream/base/version.hpp").read_text()
+        version = ".".join(re.findall(r"#define MSSTREAM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header))
+        result = subprocess.run([sys.executable, TOOL, "--version"], capture_output=True, text=True, check=False)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, f"msstream-memory {version}\n", ""))
 
     def test_draws_scopes_and_figures(self):
         texts = self.texts_of()

@@ -19,7 +19,7 @@ struct Options::Entry {
   Assign assign;
   Kind kind;
   std::string group;
-  std::string variable;
+  std::string variable;  ///< empty if the option is read from the command line alone
   bool required = false;
 
   void set(std::string_view value, std::string_view source) const {
@@ -35,8 +35,12 @@ struct Options::Entry {
                                 : kind == Kind::optional_value ? shown
                                 : shown.empty()                ? "default none"
                                                                : "default " + shown;
-    return fmt::format(
-        "{}\n[{}; {}; {}]", description.purpose, description.accepts, initial, variable);
+    return fmt::format("{}\n[{}; {}{}{}]",
+                       description.purpose,
+                       description.accepts,
+                       initial,
+                       variable.empty() ? "" : "; ",
+                       variable);
   }
 };
 
@@ -166,11 +170,19 @@ void Options::add_arguments(std::string const& name,
   arguments_ = Positional{name, purpose, &target};
 }
 
-void Options::require_option(std::string_view name) {
+Options::Entry& Options::entry_of(std::string_view name) {
   auto const found =
       std::ranges::find(entries_, name, [](auto const& entry) { return entry->description.name; });
   require(found != entries_.end(), "options: there is no option {}", name);
-  (*found)->required = true;
+  return **found;
+}
+
+void Options::require_option(std::string_view name) {
+  entry_of(name).required = true;
+}
+
+void Options::only_on_command_line(std::string_view name) {
+  entry_of(name).variable.clear();
 }
 
 void Options::know_variables(std::initializer_list<std::string_view> names) {
@@ -238,16 +250,18 @@ void Options::parse(Arguments const& arguments, std::ostream& warnings) {
   }
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     auto const& entry = *entries_[i];
-    auto const variable = arguments.environment.find(entry.variable);
+    auto const variable = entry.variable.empty() ? arguments.environment.end()
+                                                 : arguments.environment.find(entry.variable);
     if (parsed[i]->count() > 0) {
       entry.set(given[i], entry.description.name);
     } else if (variable != arguments.environment.end() && !variable->second.empty()) {
       entry.set(variable->second, entry.variable);
     } else if (entry.required) {
-      throw UsageError(fmt::format("{} is required: expected {} (or set {})",
-                                   entry.description.name,
-                                   entry.description.accepts,
-                                   entry.variable));
+      throw UsageError(
+          fmt::format("{} is required: expected {}{}",
+                      entry.description.name,
+                      entry.description.accepts,
+                      entry.variable.empty() ? "" : fmt::format(" (or set {})", entry.variable)));
     }
   }
   warn_of_unknown(arguments, warnings);
@@ -266,7 +280,9 @@ std::string Options::missing_value(std::string const& message) const {
 void Options::warn_of_unknown(Arguments const& arguments, std::ostream& warnings) const {
   std::vector<std::string_view> known(other_variables_.begin(), other_variables_.end());
   for (auto const& entry : entries_) {
-    known.emplace_back(entry->variable);
+    if (!entry->variable.empty()) {
+      known.emplace_back(entry->variable);
+    }
   }
   for (auto const& [variable, ignored] : arguments.environment) {
     if (std::ranges::find(known, variable) != known.end()) {

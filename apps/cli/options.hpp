@@ -56,8 +56,9 @@ struct Arguments {
 };
 
 /// The command-line options of a program. Each `--some-option` can also be set by the environment
-/// variable MSSTREAM_SOME_OPTION. The command line takes precedence over variables. An empty
-/// variable counts as not set. If an option is given twice, the last value counts.
+/// variable MSSTREAM_SOME_OPTION, except those of only_on_command_line(). The command line takes
+/// precedence over variables. An empty variable counts as not set. If an option is given twice, the
+/// last value counts.
 ///
 /// An option stores its value in a target variable, which holds the default before, and must
 /// outlive the parsing. Names begin with `--`.
@@ -155,6 +156,10 @@ class Options {
   /// Makes an option required: parse() throws UsageError if neither the command line nor the
   /// environment sets it.
   void require_option(std::string_view name);
+  /// Declares that an option is read from the command line alone, as is right for one that prints
+  /// something and ends the program: a variable of its name, such as MSSTREAM_VERSION, would end
+  /// every run.
+  void only_on_command_line(std::string_view name);
   /// Declares environment variables that other code reads, so that parse() does not report them as
   /// unknown.
   void know_variables(std::initializer_list<std::string_view> names);
@@ -193,6 +198,7 @@ class Options {
   }
   enum class Kind : std::uint8_t { value, optional_value, flag };
   void add_value(Description description, Assign assign, Kind kind = Kind::value);
+  [[nodiscard]] Entry& entry_of(std::string_view name);
   /// Returns a message for a missing value, with what the option accepts, from CLI11's message
   /// "--name: 1 required …".
   [[nodiscard]] std::string missing_value(std::string const& message) const;

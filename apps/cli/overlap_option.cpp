@@ -17,6 +17,14 @@ void add_overlap_option(Options& options, std::string& path, std::string_view wh
 }
 
 void check_overlap_option(std::string const& path) {
+#if !MSSTREAM_PROGRAMS_WITH_OVERLAP
+  if (!path.empty()) {
+    throw UsageError(
+        fmt::format("{}: this program was built without reports on overlap; configure "
+                    "its build with -DMSSTREAM_PROGRAMS_WITH_OVERLAP=ON",
+                    kOverlap));
+  }
+#endif
   auto const end = std::filesystem::path(path).extension();
   if (!path.empty() && end != ".html" && end != ".json" && end != ".txt") {
     throw UsageError(

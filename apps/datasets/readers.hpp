@@ -34,7 +34,8 @@ struct ReaderOptions {
   bool never_married_task = false;
   /// For multi-hot Criteo data, with an entry for each of C1..C26: the transforms of its column.
   /// Each field then holds a list of any length: in text, words with `|` between them, of which an
-  /// empty field has none; in Parquet, a list. Columns are jagged. Empty: fields hold one word.
+  /// empty field has none; in Parquet, a list. Columns are jagged. Empty: fields hold one word, in
+  /// which a `|` is an error.
   std::vector<std::vector<data::Transform>> lists = {};
   /// The number of bytes that a task parses, at least 1. A line is never divided.
   std::size_t chunk_bytes = std::size_t{1} << 20U;

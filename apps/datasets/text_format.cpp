@@ -167,7 +167,13 @@ TextFormat criteo(bool tabs, std::vector<std::vector<data::Transform>> const& li
     if (!lists.empty()) {
       column.value_separator = '|';
       column.transforms = lists[i];
+      continue;
     }
+    // A list that is read as one word would be a key of its own, which no other row has.
+    column.to_int = [to_key = column.to_int](std::string_view value) {
+      return value.find('|') == std::string_view::npos ? to_key(value) : std::nullopt;
+    };
+    column.expected = "one word; train_dlrm reads lists, with | between words, by --multi-hot";
   }
   options.columns.push_back({.name = std::string(kContinuous),
                              .fields = numbers,

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <iostream>
 #include <stdexcept>
 #include <utility>
 
@@ -107,6 +108,25 @@ std::string overflow_of_rank(NonFiniteLocator<detail::AnyRuntime> const* locator
   auto line = overflow_line(found);
   line.pop_back();
   return line;
+}
+
+void print_overflow_of_test(std::string_view message) {
+  std::cerr << fmt::format("warning: no test metric, because float16 overflowed: {}\n", message);
+}
+
+std::string skipped_warning(Float16Options const& chosen,
+                            std::int64_t skipped,
+                            std::int64_t steps) {
+  if (2 * skipped <= steps) {
+    return {};
+  }
+  return fmt::format(
+      "warning: {} of {} steps were skipped, because float16 overflowed; try {}--precision bf16\n",
+      skipped,
+      steps,
+      chosen.has_static_scale()
+          ? fmt::format("a smaller --loss-scale than {}, or ", chosen.loss_scale)
+          : "");
 }
 
 std::string overflow_line(nlohmann::ordered_json const& finding) {

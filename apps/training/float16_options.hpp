@@ -9,8 +9,11 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// The command-line options of training programs for models in float16.
@@ -48,6 +51,29 @@ void add_options(cli::Options& options, Float16Options& chosen);
 /// Returns where the first overflow of this rank was, as a line without its end, for the message
 /// about a training that diverged; empty if the locator is null or has found nothing.
 [[nodiscard]] std::string overflow_of_rank(NonFiniteLocator<detail::AnyRuntime> const* locator);
+/// Returns a warning, as a line, if most of the steps of a run were skipped, so that it has learnt
+/// little or nothing; empty if not.
+[[nodiscard]] std::string skipped_warning(Float16Options const& chosen,
+                                          std::int64_t skipped,
+                                          std::int64_t steps);
+/// Prints a warning that a metric has no value, to the standard error.
+void print_overflow_of_test(std::string_view message);
+/// Returns value(), that of a metric on held-out rows. If some scores are not finite, which is a
+/// std::invalid_argument, and the loss is scaled, so that an overflow of float16 is expected,
+/// prints a warning and returns null.
+template <class Value>
+[[nodiscard]] std::optional<double> value_unless_overflow(bool is_scaled, Value const& value) {
+  try {
+    return value();
+  } catch (std::invalid_argument const& error) {
+    if (!is_scaled) {
+      throw;
+    }
+    print_overflow_of_test(error.what());
+    return std::nullopt;
+  }
+}
+
 /// Returns a line for people to read, from a finding as JSON.
 [[nodiscard]] std::string overflow_line(nlohmann::ordered_json const& finding);
 

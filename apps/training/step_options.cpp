@@ -34,6 +34,7 @@ StepSetting StepOptions::setting() const {
           .tables_together = !each_table,
           .table_rounding = table_rounding,
           .rounding_seed = seed,
+          .copies = copies,
           .loss_scale = scaling,
           .two_stage = staleness};
 }

@@ -34,6 +34,7 @@ struct StepOptions : cli::StreamOptions,
   std::optional<LossScaleOptions> scaling = {};  ///< of the loss of a model in float16
   OptimizerOptions::Rounding table_rounding =
       OptimizerOptions::Rounding::nearest;  ///< of tables in half precision
+  Precision copies = Precision::fp32;       ///< of dense parameters
   bool capture = false;
   std::string assignment;  ///< path of an assignment of stream groups, or `auto`
   std::string save_assignment;

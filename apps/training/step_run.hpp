@@ -5,9 +5,9 @@
 #include "cli/overlap_option.hpp"
 #include "training/choose_groups.hpp"
 #include "training/dashboard_feed.hpp"
-#include "training/diverged.hpp"
 #include "training/epoch_plan.hpp"
 #include "training/float16_options.hpp"
+#include "training/loss_watch.hpp"
 #include "training/step_options.hpp"
 #include "training/step_report.hpp"
 #include "training/step_timeline.hpp"
@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <deque>
 #include <iostream>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -57,6 +58,7 @@ class StepRun {
         assignment_(prepare(build)),
         training_(setting_to_train(), options.rule(), build, assignment_, rank),
         feed_(options.board()),
+        watch_(options.scaling.has_value(), options.learning_rate),
         style_(report::ProgressLine::Style::of_stderr(options.quiet)),
         last_step_(last_step) {
     style_.unit = unit;
@@ -70,6 +72,9 @@ class StepRun {
     timed_step_ = std::min(steps + kStepsBeforeTrace, last_step_ - 1);
     reported_step_ = std::clamp(last_step_ - kReportedSteps - 1, steps, steps + kStepsBeforeTrace);
     feed_.note_steps_before(steps);
+    if (steps > 0 && training_.loss_scale()) {
+      skipped_before_ = training_.optimizer().status().skipped;
+    }
   }
 
   [[nodiscard]] Training& training() noexcept { return training_; }
@@ -79,8 +84,8 @@ class StepRun {
   [[nodiscard]] std::vector<float> const& losses() const noexcept { return measured_.losses; }
 
   /// Trains `steps` steps. Calls `feed(inputs)` before each one, which writes the next batch in
-  /// place. Blocks the host until the losses are known. Throws Diverged for a loss that is not
-  /// finite.
+  /// place. Blocks the host until the losses are known. Throws Diverged for losses that are not
+  /// finite, as LossWatch does.
   template <class Feed>
   void train(std::int64_t steps, std::int64_t rows_a_step, std::string title, Feed&& feed) {
     rows_a_step_ = rows_a_step;
@@ -107,7 +112,7 @@ class StepRun {
   }
 
   /// Trains to the end of the next epoch of the plan, or to the last step. Returns the epoch's
-  /// number, mean loss, speed and time.
+  /// number, mean of the finite losses (NaN if there are none), speed and time.
   template <class Feed>
   [[nodiscard]] nlohmann::ordered_json train_epoch(EpochPlan const& plan, Feed&& feed) {
     auto const first = steps_done_;
@@ -117,8 +122,14 @@ class StepRun {
     auto const batch_size = plan.loader.batch_size;
     train(end - first, batch_size, fmt::format("epoch {}/{}", epoch, plan.loader.epochs), feed);
     double const seconds = std::chrono::duration<double>(Clock::now() - started).count();
-    auto const mean = std::accumulate(losses().end() - (end - first), losses().end(), 0.0) /
-                      static_cast<double>(end - first);
+    // With a loss scale, the losses of skipped steps may not be finite.
+    std::vector<float> finite;
+    std::copy_if(
+        losses().end() - (end - first), losses().end(), std::back_inserter(finite), [](float loss) {
+          return std::isfinite(loss);
+        });
+    auto const mean =
+        std::accumulate(finite.begin(), finite.end(), 0.0) / static_cast<double>(finite.size());
     return {{"epoch", epoch},
             {"complete", end == epoch * plan.batches_per_epoch()},
             {"loss", mean},
@@ -128,7 +139,22 @@ class StepRun {
   }
   [[nodiscard]] bool is_over() const noexcept { return steps_done_ == last_step_; }
 
+  /// Returns the options and measurements as JSON. All ranks call it.
   [[nodiscard]] nlohmann::ordered_json report() {
+    auto report = own_report();
+    if (training_.locator()) {
+      report["first_overflow"] =
+          first_overflow_of_ranks(training_.ranks().texts_of_all(report["first_overflow"].dump()));
+    }
+    if (training_.loss_scale() && !options_.quiet) {
+      std::cerr << skipped_warning(options_,
+                                   measured_.skipped_steps - skipped_before_,
+                                   static_cast<std::int64_t>(measured_.losses.size()));
+    }
+    return report;
+  }
+  /// Returns report() of this rank alone, whose first overflow is its own, also after a failure.
+  [[nodiscard]] nlohmann::ordered_json own_report() {
     auto const& device = training_.device();
     measured_.captured = training_.is_captured();
     measured_.waits_in_graph = training_.waits_in_graph();
@@ -140,8 +166,7 @@ class StepRun {
       measured_.skipped_steps = training_.optimizer().status().skipped;
     }
     if (auto const& locator = training_.locator()) {
-      measured_.first_overflow =
-          first_overflow_of_ranks(training_.ranks().texts_of_all(first_overflow(*locator).dump()));
+      measured_.first_overflow = first_overflow(*locator);
     }
     return report_of(options_, measured_);
   }
@@ -271,12 +296,9 @@ class StepRun {
       arrived_ = now;
       measured_.losses.push_back(loss);
       feed_.note_step(loss, rows_a_step_, training_.device());
-      if (!std::isfinite(loss)) {
-        throw Diverged(first_step_ + static_cast<std::int64_t>(measured_.losses.size()),
-                       loss,
-                       options_.learning_rate,
-                       overflow_of_rank(training_.locator() ? &*training_.locator() : nullptr));
-      }
+      watch_.note(first_step_ + static_cast<std::int64_t>(measured_.losses.size()), loss, [&] {
+        return overflow_of_rank(training_.locator() ? &*training_.locator() : nullptr);
+      });
     }
   }
   [[nodiscard]] std::optional<double> latest_loss() const {
@@ -289,6 +311,7 @@ class StepRun {
   std::optional<StreamAssignment> assignment_;
   Training training_;
   DashboardFeed<R> feed_;
+  LossWatch watch_;
   report::ProgressLine::Style style_;
   std::int64_t rows_a_step_ = 0;
   bool is_reporting_ = false;  ///< whether a report on overlap records the steps
@@ -297,6 +320,7 @@ class StepRun {
   std::int64_t timed_step_ = 0;
   std::int64_t reported_step_ = 0;  ///< the first one for the report on overlap
   std::int64_t steps_done_ = 0;
+  std::int64_t skipped_before_ = 0;  ///< steps that were skipped before this run
   std::deque<PinnedArray<float, R>> pending_;
   std::optional<Clock::time_point> arrived_;
 };

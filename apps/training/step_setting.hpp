@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/ops/precision.hpp>
 #include <msstream/ops/schedule.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 #include <msstream/step/loss_scale.hpp>
@@ -28,6 +29,7 @@ struct StepSetting {
   OptimizerOptions::Rounding table_rounding =
       OptimizerOptions::Rounding::nearest;  ///< see OptimizerOptions::table_rounding
   std::uint64_t rounding_seed = 0;          ///< see OptimizerOptions::rounding_seed
+  Precision copies = Precision::fp32;       ///< see OptimizerOptions::copies
   Schedule schedule = {};                   ///< see OptimizerOptions::schedule
   float clip_norm = std::numeric_limits<float>::infinity();  ///< see OptimizerOptions::clip_norm
   std::optional<LossScaleOptions> loss_scale = {};           ///< for gradients in float16

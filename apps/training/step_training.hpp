@@ -51,7 +51,8 @@ class StepTraining {
                     .clip_norm = setting.clip_norm,
                     .loss_scale = loss_scale_,
                     .table_rounding = setting.table_rounding,
-                    .rounding_seed = setting.rounding_seed}),
+                    .rounding_seed = setting.rounding_seed,
+                    .copies = setting.copies}),
         captures_(setting.captured) {
     if (!pool_.options().propagate_groups) {
       trunk_.emplace(pool_[0]);

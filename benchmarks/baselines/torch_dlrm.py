@@ -120,7 +120,7 @@ def summary_of(times, batch):
 def time_ours(program, interaction, batch, repetitions):
     """Returns the milliseconds of a step of dlrm_step_benchmark in each repetition, by the name of the benchmark."""
     model = "dcn" if interaction == "cross" else interaction
-    run = subprocess.run([program, f"--benchmark_filter=^dlrm_step/cuda/{model}/batch:{batch}/bf16/captured",
+    run = subprocess.run([program, f"--benchmark_filter=^dlrm_step/cuda/{model}/batch:{batch}/bf16/(captured|rows_beside)",
                           f"--benchmark_repetitions={repetitions}", "--benchmark_format=json"],
                          check=True, stdout=subprocess.PIPE, text=True)
     times = {}

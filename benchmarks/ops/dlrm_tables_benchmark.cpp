@@ -4,7 +4,10 @@
 
 #include <msstream/msstream.hpp>
 
+#include <fmt/core.h>
+
 #include <cstdint>
+#include <type_traits>
 
 /// Benchmarks of the backward of a lookup in 26 tables with MLPerf's hotness, and of the same
 /// backward fused with row-wise Adagrad, both with the sorting of the ids, on a cold cache. Beside
@@ -18,10 +21,13 @@ constexpr std::int64_t kBatch = 8192;
 /// Measures the fused operation, and reports the times of the backward alone and of the copy, and
 /// the ratios of its own time to the backward's and of its rate to the copy's.
 template <ms::RealElement T, ms::Runtime R>
-void fused_update(benchmark::State& state, Lab<R>& lab, Draw draw) {
+void fused_update(benchmark::State& state,
+                  Lab<R>& lab,
+                  Draw draw,
+                  ms::OptimizerOptions::Rounding rounding) {
   train_dlrm::DlrmShape shape;
   shape.max_rows = lab.rows(shape.max_rows);
-  TrainedTables<T, T, R> const trained(lab.device(), shape, lab.rows(kBatch), draw);
+  TrainedTables<T, T, R> const trained(lab.device(), shape, lab.rows(kBatch), draw, rounding);
   auto const from = ms::zeros<std::uint8_t>(lab.device(), ms::Shape{trained.bytes() / 2});
   ms::Tensor<std::uint8_t, R> const to(lab.device(), from.shape());
   double const backward_ns = lab.bench().cold_ns([&] { trained.backward(); });
@@ -38,9 +44,21 @@ void fused_update(benchmark::State& state, Lab<R>& lab, Draw draw) {
 
 template <ms::Runtime R>
 void add_all(std::int64_t divisor) {
+  using Rounding = ms::OptimizerOptions::Rounding;
   auto const add_draws = by_draw(adder<R>("dlrm_tables", divisor), name_of);
-  add_draws("fused_update/float32", fused_update<float, R>);
-  add_draws("fused_update/bfloat16", fused_update<ms::bfloat16, R>);
+  auto const add_rounded = [&]<class T>(std::type_identity<T>, Rounding rounding) {
+    add_draws(fmt::format("fused_update/{}{}",
+                          ms::name_of(ms::dtype_of<T>),
+                          rounding == Rounding::stochastic ? "/stochastic" : ""),
+              [=](benchmark::State& state, Lab<R>& lab, Draw draw) {
+                fused_update<T>(state, lab, draw, rounding);
+              });
+  };
+  add_rounded(std::type_identity<float>(), Rounding::nearest);
+  for (auto const rounding : {Rounding::nearest, Rounding::stochastic}) {
+    add_rounded(std::type_identity<ms::bfloat16>(), rounding);
+    add_rounded(std::type_identity<ms::float16>(), rounding);
+  }
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ void add_all(std::int64_t divisor) {
   table::add_random_cases(add);
   table::add_row_cases(add);
   table::add_loss_cases(add);
+  table::add_half_cases(add);
 }
 
 }  // namespace

@@ -28,11 +28,15 @@ class TrainedTables {
   using Grouped = ms::ops::detail::GroupedTables;
 
  public:
+  using Rounding = ms::OptimizerOptions::Rounding;
+
+  /// `rounding` says how updated rows of half precision are rounded.
   TrainedTables(ms::Device<R> const& device,
                 train_dlrm::DlrmShape const& shape,
                 std::int64_t batch,
-                Draw draw)
-      : step_(device), shape_(shape), batch_(batch) {
+                Draw draw,
+                Rounding rounding = Rounding::nearest)
+      : step_(device), shape_(shape), batch_(batch), rounding_(rounding) {
     step_.advance(kRule);
     std::vector<ms::ops::EmbeddingTable<R>> tables;
     std::vector<std::int64_t> ids;
@@ -81,7 +85,9 @@ class TrainedTables {
       updates.push_back(
           {.table = weights_[field].any(),
            .gradient = detail::TablePart{sums, number, tables_->first_row(number), capacity},
-           .state = states_[field]});
+           .state = states_[field],
+           .rounding = {.is_stochastic = rounding_ == Rounding::stochastic,
+                        .key = ms::ops::kernels::rounding_key(3, field)}});
     }
     if (!detail::update_by_sums(kRule, step_, updates, here).empty()) {
       throw std::logic_error("a table is not updated by the fused operation");
@@ -104,6 +110,7 @@ class TrainedTables {
   ms::ops::StepCounter<R> step_;
   train_dlrm::DlrmShape shape_;
   std::int64_t batch_;
+  Rounding rounding_;
   std::int64_t places_ = 0;
   std::int64_t distinct_ = 0;
   std::vector<ms::Tensor<Row, R>> weights_;

@@ -84,13 +84,16 @@ template <ms::Runtime R>
 
 template <ms::Runtime R>
 void add_step(
-    StepSetting const& setting, DlrmShape const& shape, std::int64_t batch, int runs, int steps) {
-  auto const name = fmt::format("dlrm_step/{}/{}/batch:{}/{}{}{}{}/{}",
+    StepSetting setting, DlrmShape const& shape, std::int64_t batch, int runs, int steps) {
+  setting.copies = shape.precision;
+  bool const is_stochastic = setting.table_rounding == ms::OptimizerOptions::Rounding::stochastic;
+  auto const name = fmt::format("dlrm_step/{}/{}/batch:{}/{}{}{}{}{}/{}",
                                 R::name,
                                 shape.interaction == Interaction::cross ? "dcn" : "dot",
                                 batch,
                                 name_of(shape.precision),
                                 shape.half_tables ? "/half_tables" : "",
+                                is_stochastic ? "/stochastic" : "",
                                 has_all_rows(shape) ? "/all_rows" : "",
                                 shape.rows_beside ? "/rows_beside" : "",
                                 benchmarks::name_of(setting));
@@ -150,16 +153,21 @@ void add_rows_beside(int runs, int steps) {
   }
 }
 
-/// Adds steps with all rows of MLPerf's tables, of half precision: 52 GB of rows.
+/// Adds steps with all rows of MLPerf's tables, of half precision: 52 GB of rows, which updates
+/// round to nearest and stochastically.
 template <ms::Runtime R>
 void add_all_rows(int runs, int steps) {
+  using Rounding = ms::OptimizerOptions::Rounding;
   for (auto const interaction : {Interaction::cross, Interaction::dot}) {
-    DlrmShape const shape{.max_rows = kMostRows,
-                          .interaction = interaction,
-                          .precision = ms::Precision::bf16,
-                          .half_tables = true};
-    StepSetting const setting{.groups = 1, .captured = true, .tables_together = true};
-    add_step<R>(setting, shape, 65'536, runs, steps);
+    for (auto const rounding : {Rounding::nearest, Rounding::stochastic}) {
+      DlrmShape const shape{.max_rows = kMostRows,
+                            .interaction = interaction,
+                            .precision = ms::Precision::bf16,
+                            .half_tables = true};
+      StepSetting setting{.groups = 1, .captured = true, .tables_together = true};
+      setting.table_rounding = rounding;
+      add_step<R>(setting, shape, 65'536, runs, steps);
+    }
   }
 }
 

@@ -19,8 +19,8 @@ LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".cu": "cpp", ".py": "python", ".json
              "CMakeLists.txt": "cmake"}
 SITE = Path("docs/site")
 PICTURES = (".svg", ".png")
-# A block of code with the file that it is cut from, or whose program prints it.
-NAMED = re.compile(rf"^( *)```({'|'.join(FOLDERS)}|text) +(\S+/.*)$")
+# A block with the file that it is cut from, whose program prints it, or which has its text.
+NAMED = re.compile(rf"^( *)```({'|'.join(FOLDERS)}|text|json) +(\S+/.*)$")
 
 
 def language_of(path):
@@ -72,7 +72,7 @@ class Stage:
                     self.sources.add(source)
                     place = page_of_source(source)
                 link = f"[{name}]({'../' * len(page.parent.parts)}{place})"
-                caption = f"Output of {link}" if language == "text" else link
+                caption = f"Output of {link}" if language == "text" and name.startswith("examples/") else link
                 line = f'{indent}```{{code-block}} {language}\n{indent}:caption: "{caption}"\n{indent}:force:\n'
                 in_code = True
             elif FENCE.match(line):

@@ -24,7 +24,11 @@ ms::checkpoint::Metadata checkpoint_metadata(DlrmOptions const& options,
           {"precision",
            std::string(ms::cli::name_of(shape.precision)) +
                (shape.fp8_products ? " with fp8 products" : "")},
-          {"half_tables", shape.half_tables ? "true" : "false"},
+          {"half_tables",
+           !shape.half_tables ? "false"
+           : options.table_rounding == ms::OptimizerOptions::Rounding::stochastic
+               ? "true, rounded stochastically"
+               : "true"},
           {"max_rows", std::to_string(shape.max_rows)},
           {"max_hotness", std::to_string(shape.max_hotness)},
           {"dimension", std::to_string(shape.dimension)},

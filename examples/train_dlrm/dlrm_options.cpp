@@ -84,6 +84,7 @@ void check(DlrmOptions& options) {
   auto const& shape = options.shape;
   options.staleness = options.two_stage();
   options.scaling = training::loss_scale_of(options, shape.precision);
+  options.copies = shape.precision;
   if (shape.half_tables && shape.precision == ms::Precision::fp32) {
     throw UsageError("--half-tables goes with --precision bf16 or fp16");
   }
@@ -102,6 +103,9 @@ void check(DlrmOptions& options) {
   check_rows_beside(options);
   if (shape.is_multi_hot && options.data.empty()) {
     throw UsageError("--multi-hot describes a file: give --data; generated data is multi-hot");
+  }
+  if (options.rows && !options.data.empty()) {
+    throw UsageError("--rows is for generated data; all rows of --data are used");
   }
   if (!options.data.empty() && !shape.is_multi_hot &&
       shape.max_hotness != DlrmShape{}.max_hotness) {
@@ -210,7 +214,11 @@ DlrmOptions parse_options(cli::Arguments const& arguments) {
                    chosen.shape.is_multi_hot,
                    "a field of --data has any number of ids: words with | between them, or a list "
                    "in Parquet");
-  options.add<std::int64_t>("--rows", chosen.rows, "rows of generated data", {1, 1'000'000'000});
+  options.add<std::int64_t>("--rows",
+                            chosen.rows,
+                            DlrmOptions::kGeneratedRows,
+                            "rows of generated data",
+                            {1, 1'000'000'000});
   options.add<std::int64_t>(
       "--holdout", chosen.holdout, "every how-manieth row is for testing; 0: none", {0, 1'000'000});
   training::add_options(options, static_cast<training::StreamingOptions&>(chosen));
@@ -257,7 +265,9 @@ nlohmann::ordered_json describe(DlrmOptions const& options) {
   auto const& shape = options.shape;
   nlohmann::ordered_json described = {
       {"data", options.data},
-      {"rows", options.rows},
+      {"rows",
+       options.data.empty() ? nlohmann::ordered_json(options.generated_rows())
+                            : nlohmann::ordered_json(nullptr)},
       {"holdout", options.holdout},
       {"batch", options.batch},
       {"epochs", options.epochs},
@@ -337,7 +347,7 @@ training::TrainingData load_training_data(DlrmOptions const& options) {
                                      options);
     }
     datasets::GeneratedOptions chosen{
-        .rows = options.rows, .seed = options.seed, .has_small_keys = true};
+        .rows = options.generated_rows(), .seed = options.seed, .has_small_keys = true};
     for (std::size_t field = 0; field < kFields; ++field) {
       chosen.hotness_of_fields.push_back(options.shape.hotness(field));
       chosen.cardinalities.push_back(options.shape.rows(field));

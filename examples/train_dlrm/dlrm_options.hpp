@@ -27,13 +27,15 @@ enum class Stages : std::uint8_t { none, exact, stale };
 struct DlrmOptions : ms::training::StepOptions,
                      ms::training::RankOptions,
                      ms::training::StreamingOptions {
+  static constexpr std::int64_t kGeneratedRows = 65'536;
+
   DlrmOptions() {
     optimizer = ms::ops::OptimizerKind::rowwise_adagrad;
     learning_rate = 0.01F;
   }
 
   std::string data;
-  std::int64_t rows = 65'536;
+  std::optional<std::int64_t> rows = {};  ///< of generated data; kGeneratedRows if not given
   std::int64_t holdout = 5;
   int reader_threads = 2;
   /// The shape of the model. A data file has one id a field, or lists with --multi-hot.
@@ -44,6 +46,10 @@ struct DlrmOptions : ms::training::StepOptions,
   std::string save;
   std::string resume;
 
+  /// Returns the number of rows of generated data.
+  [[nodiscard]] std::int64_t generated_rows() const noexcept {
+    return rows.value_or(kGeneratedRows);
+  }
   /// Returns which updates the lookups of a step in two stages see, if steps are in two stages.
   [[nodiscard]] std::optional<ms::Staleness> two_stage() const noexcept;
   /// Returns whether the tables are in parts on all ranks. Otherwise every rank has them.

@@ -13,6 +13,7 @@
 #include "training/staged_training.hpp"
 #include "training/step_run.hpp"
 #include "training/table_parts.hpp"
+#include "training/train_or_report.hpp"
 
 #include <msstream/data/device_loader.hpp>
 #include <msstream/memory/device.hpp>
@@ -117,9 +118,20 @@ class DlrmTraining {
                          loader);
     }
     auto epochs = nlohmann::ordered_json::array();
-    while (!run_.is_over()) {
-      epochs.push_back(train_epoch(feeds));
-    }
+    auto const described = [&](nlohmann::ordered_json report) {
+      report["options"] = describe(options_);
+      report["first_step"] = first_step;
+      report["epochs"] = epochs;
+      return report;
+    };
+    ms::training::train_or_report(
+        options_.report,
+        [&] {
+          while (!run_.is_over()) {
+            epochs.push_back(train_epoch(feeds));
+          }
+        },
+        [&] { return described(run_.own_report()); });
     if (last_step() == plan_.batch_count()) {
       ms::training::require_end_of_rows(feeds, data_);
     }
@@ -127,11 +139,7 @@ class DlrmTraining {
       ms::cli::attempt_output(
           "--save", [&] { save_checkpoint(options_, data_, training_, feeds.front().position()); });
     }
-    auto report = run_.report();
-    report["options"] = describe(options_);
-    report["first_step"] = first_step;
-    report["epochs"] = std::move(epochs);
-    return report;
+    return described(run_.report());
   }
 
  private:
@@ -268,10 +276,12 @@ class DlrmTraining {
       area.update(examples);
       log_loss.update(examples);
     }
-    auto const number = [](std::optional<double> const& value) {
+    auto const number = [&](auto const& metric) {
+      auto const value = ms::training::value_unless_overflow(options_.scaling.has_value(),
+                                                             [&] { return metric.value(); });
       return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
     };
-    return {{"test_auc", number(area.value())}, {"test_log_loss", number(log_loss.value())}};
+    return {{"test_auc", number(area)}, {"test_log_loss", number(log_loss)}};
   }
 
   void print(nlohmann::ordered_json const& result) const {

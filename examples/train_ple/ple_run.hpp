@@ -10,6 +10,7 @@
 #include "training/ranks.hpp"
 #include "training/step_run.hpp"
 #include "training/table_parts.hpp"
+#include "training/train_or_report.hpp"
 
 #include <msstream/data/device_loader.hpp>
 #include <msstream/memory/device.hpp>
@@ -71,13 +72,20 @@ class PleTraining {
                          loader);
     }
     auto epochs = nlohmann::ordered_json::array();
-    while (!run_.is_over()) {
-      epochs.push_back(train_epoch(feeds));
-    }
-    auto report = run_.report();
-    report["options"] = describe(options_);
-    report["epochs"] = std::move(epochs);
-    return report;
+    auto const described = [&](nlohmann::ordered_json report) {
+      report["options"] = describe(options_);
+      report["epochs"] = epochs;
+      return report;
+    };
+    ms::training::train_or_report(
+        options_.report,
+        [&] {
+          while (!run_.is_over()) {
+            epochs.push_back(train_epoch(feeds));
+          }
+        },
+        [&] { return described(run_.own_report()); });
+    return described(run_.report());
   }
 
  private:
@@ -187,12 +195,15 @@ class PleTraining {
       }
       ms::metrics::update(updates);
     }
+    auto const number = [&](auto const& metric) {
+      auto const value = ms::training::value_unless_overflow(options_.scaling.has_value(),
+                                                             [&] { return metric.value(); });
+      return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+    };
     for (std::size_t task = 0; task < tasks.size(); ++task) {
-      auto const area = areas[task].value();
-      results.push_back(
-          {{"task", tasks[task]},
-           {"test_auc", area ? nlohmann::ordered_json(*area) : nlohmann::ordered_json(nullptr)},
-           {"test_logloss", losses[task].value().value()}});
+      results.push_back({{"task", tasks[task]},
+                         {"test_auc", number(areas[task])},
+                         {"test_logloss", number(losses[task])}});
     }
     return results;
   }

@@ -9,13 +9,14 @@
 #include "training/area_metric.hpp"
 #include "training/click_batch.hpp"
 #include "training/dashboard_feed.hpp"
-#include "training/diverged.hpp"
 #include "training/end_of_rows.hpp"
 #include "training/epoch_plan.hpp"
+#include "training/loss_watch.hpp"
 #include "training/ranks.hpp"
 #include "training/same_run.hpp"
 #include "training/step_timeline.hpp"
 #include "training/table_parts.hpp"
+#include "training/train_or_report.hpp"
 #include "wide_deep.hpp"
 
 #include <msstream/data/device_loader.hpp>
@@ -32,10 +33,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <iostream>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -77,6 +78,7 @@ class Trainer {
                    {.kind = options.optimizer, .learning_rate = options.learning_rate},
                    {.tables_together = !options.each_table, .loss_scale = loss_scale_}),
         feed_(options.board()),
+        watch_(loss_scale_.has_value(), options.learning_rate),
         progress_style_(ms::report::ProgressLine::Style::of_stderr(options.quiet)) {
     if (ranks_.has_halves()) {
       second_pool_.emplace(device_, pool_options(options));
@@ -96,6 +98,9 @@ class Trainer {
       plan_.loader.start = resume();
       step_ = plan_.loader.start->batches;
       ms::training::require_step_within(options_.resume, step_, last_step());
+      if (loss_scale_) {
+        skipped_before_ = optimizer_.status().skipped;
+      }
     }
     first_step_ = step_;
     feed_.note_steps_before(first_step_);
@@ -110,9 +115,19 @@ class Trainer {
                          loader);
     }
     auto epochs = nlohmann::ordered_json::array();
-    while (step_ < last_step()) {
-      epochs.push_back(train_epoch(feeds));
-    }
+    auto const described = [&] {
+      auto report = own_report();
+      report["epochs"] = epochs;
+      return report;
+    };
+    ms::training::train_or_report(
+        options_.report,
+        [&] {
+          while (step_ < last_step()) {
+            epochs.push_back(train_epoch(feeds));
+          }
+        },
+        described);
     if (last_step() == plan_.batch_count()) {
       ms::training::require_end_of_rows(feeds, data_);
     }
@@ -121,24 +136,16 @@ class Trainer {
         save_checkpoint(options_, data_, model_, optimizer_, feeds.front().position());
       });
     }
-    auto const waits = device_.wait_counts();
-    auto const memory = device_.memory_statistics();
-    nlohmann::ordered_json report = {
-        {"options", describe(options_)},
-        {"first_step", first_step_},
-        {"losses", losses_},
-        {"epochs", epochs},
-        {"operations", device_.operation_count()},
-        {"waits", {{"needed", waits.needed}, {"issued", waits.issued}, {"elided", waits.elided}}},
-        {"peak_bytes", memory.peak_live_bytes},
-        {"reserved_bytes", memory.peak_reserved_bytes}};
-    if (loss_scale_) {
-      report["loss_scale"] = loss_scale_->value();
-      report["skipped_steps"] = optimizer_.status().skipped;
-    }
+    auto report = described();
     if (locator_) {
       report["first_overflow"] = ms::training::first_overflow_of_ranks(
-          ranks_.texts_of_all(ms::training::first_overflow(*locator_).dump()));
+          ranks_.texts_of_all(report["first_overflow"].dump()));
+    }
+    if (loss_scale_ && !options_.quiet) {
+      std::cerr << ms::training::skipped_warning(
+          options_,
+          report["skipped_steps"].template get<std::int64_t>() - skipped_before_,
+          static_cast<std::int64_t>(losses_.size()));
     }
     return report;
   }
@@ -157,6 +164,29 @@ class Trainer {
     std::vector<std::int64_t> rows = {};           ///< of each part
     std::int64_t all_rows = 0;                     ///< of all ranks
   };
+
+  /// Returns the report of this rank, without its epochs.
+  [[nodiscard]] nlohmann::ordered_json own_report() const {
+    auto const waits = device_.wait_counts();
+    auto const memory = device_.memory_statistics();
+    nlohmann::ordered_json report = {
+        {"options", describe(options_)},
+        {"first_step", first_step_},
+        {"losses", losses_},
+        {"epochs", nullptr},
+        {"operations", device_.operation_count()},
+        {"waits", {{"needed", waits.needed}, {"issued", waits.issued}, {"elided", waits.elided}}},
+        {"peak_bytes", memory.peak_live_bytes},
+        {"reserved_bytes", memory.peak_reserved_bytes}};
+    if (loss_scale_) {
+      report["loss_scale"] = loss_scale_->value();
+      report["skipped_steps"] = optimizer_.status().skipped;
+    }
+    if (locator_) {
+      report["first_overflow"] = ms::training::first_overflow(*locator_);
+    }
+    return report;
+  }
 
   /// Loads the checkpoint to resume from, and returns its position. Unless tables are in parts, the
   /// ranks do it in turn, since those that are threads share the transforms that it loads.
@@ -363,13 +393,9 @@ class Trainer {
       losses_.push_back(loss);
       feed_.note_step(loss, pending_rows_.front(), device_);
       pending_rows_.pop_front();
-      if (!std::isfinite(loss)) {
-        throw ms::training::Diverged(
-            first_step_ + static_cast<std::int64_t>(losses_.size()),
-            loss,
-            options_.learning_rate,
-            ms::training::overflow_of_rank(locator_ ? &*locator_ : nullptr));
-      }
+      watch_.note(first_step_ + static_cast<std::int64_t>(losses_.size()), loss, [&] {
+        return ms::training::overflow_of_rank(locator_ ? &*locator_ : nullptr);
+      });
     }
   }
 
@@ -402,12 +428,14 @@ class Trainer {
                                .labels = batch.labels,
                                .weights = alone ? std::nullopt : std::optional(fed->mask())}));
     }
-    auto const area = auc.value();
-    nlohmann::ordered_json result;
-    result["test_auc"] = area ? nlohmann::ordered_json(*area) : nlohmann::ordered_json(nullptr);
-    result["test_logloss"] = log_loss.value().value();
-    if (area) {
-      feed_.note_metric("test AUC", *area);
+    auto const number = [&](auto const& metric) {
+      auto const value = ms::training::value_unless_overflow(loss_scale_.has_value(),
+                                                             [&] { return metric.value(); });
+      return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+    };
+    nlohmann::ordered_json result = {{"test_auc", number(auc)}, {"test_logloss", number(log_loss)}};
+    if (!result["test_auc"].is_null()) {
+      feed_.note_metric("test AUC", result["test_auc"].template get<double>());
     }
     return result;
   }
@@ -447,11 +475,13 @@ class Trainer {
   std::optional<ms::NonFiniteLocator<R>> locator_;
   ms::Optimizer<R> optimizer_;
   ms::training::DashboardFeed<R> feed_;
+  ms::training::LossWatch watch_;
   bool is_reporting_ = false;  ///< whether a report on overlap records the steps
   ms::report::ProgressLine::Style progress_style_;
   ms::training::EpochPlan plan_;
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
+  std::int64_t skipped_before_ = 0;  ///< steps that were skipped before this run
   std::int64_t traced_step_ = 0;
   std::int64_t reported_step_ = 0;     ///< the first one for the report on overlap
   std::optional<OwnRows> rows_after_;  ///< of the step after the next, if they have been read

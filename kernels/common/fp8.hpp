@@ -91,4 +91,31 @@ struct Fp8Scale {
   return {bounded, 1.0F / bounded};
 }
 
+/// The product of two inverses of scales, by which sums of products of rounded numbers are
+/// multiplied. The product itself may be too large or too small for a float although the results
+/// are not, so that it is kept as three factors.
+struct Fp8Factor {
+  float mantissa;  ///< from 1 to below 4
+  float first;     ///< a power of two, like `second`, whose exponent differs by at most one
+  float second;
+
+  /// Returns sum * left * right, rounded as if by the exact product of the powers of two. Finite
+  /// and with all bits whenever the result is a normal float, and 0 for 0.
+  [[nodiscard]] constexpr float times(float sum) const { return sum * mantissa * first * second; }
+};
+
+/// Returns left * right for two normal floats above 0, such as those of fp8_scale().
+[[nodiscard]] constexpr Fp8Factor fp8_factor(float left, float right) {
+  auto const left_bits = std::bit_cast<std::uint32_t>(left);
+  auto const right_bits = std::bit_cast<std::uint32_t>(right);
+  constexpr std::uint32_t kMantissa = 0x007FFFFFU;
+  constexpr std::uint32_t kOne = 0x3F800000U;
+  // The sum of both exponents, each with a bias of 127.
+  auto const exponents = (left_bits >> 23U) + (right_bits >> 23U);
+  return {std::bit_cast<float>((left_bits & kMantissa) | kOne) *
+              std::bit_cast<float>((right_bits & kMantissa) | kOne),
+          std::bit_cast<float>(exponents / 2 << 23U),
+          std::bit_cast<float>((exponents - exponents / 2) << 23U)};
+}
+
 }  // namespace msstream::ops::kernels

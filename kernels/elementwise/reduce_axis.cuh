@@ -6,12 +6,13 @@
 #include "elementwise/reduce.hpp"
 #include "elementwise/reduce_lanes.cuh"
 #include "elementwise/reduce_math.hpp"
+#include "elementwise/staged_elements.cuh"
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 
-/// Reductions over the middle axis of [outer, axis, inner]: four kernels, and the choice of the
+/// Reductions over the middle axis of [outer, axis, inner]: five kernels, and the choice of the
 /// kernel for a view.
 namespace msstream::ops::kernels {
 
@@ -69,13 +70,14 @@ __device__ float reduce_steps(Reducer,
   return total.get();
 }
 
-/// Reduces short contiguous rows, with a power of two of lanes per row, at most a warp. `Lanes`
-/// neighbouring elements belong to one lane: four if the length is a multiple of four, which are
-/// loaded together if rows are aligned, otherwise one.
-template <int Lanes, class Reducer, class Element>
+/// Reduces short contiguous rows whose length is a multiple of four, with a power of two of lanes
+/// per row, at most a warp. Four neighbouring elements belong to one lane, which are loaded
+/// together if rows are aligned.
+template <class Reducer, class Element>
 __global__ void __launch_bounds__(kBlockThreads)
     rows_by_lanes_kernel(__grid_constant__ ReducePass const pass, int log2_lanes, bool aligned) {
-  using Load = Pack<float, Lanes>;
+  constexpr int kVector = 4;
+  using Load = Pack<float, kVector>;
   int const lanes = 1 << log2_lanes;
   int const lane = static_cast<int>(threadIdx.x) & (lanes - 1);
   std::int64_t const row = grid_thread() >> log2_lanes;
@@ -87,8 +89,8 @@ __global__ void __launch_bounds__(kBlockThreads)
     auto const length = static_cast<int>(pass.view.axis);
     auto const reduce = [&](auto const& load) {
       constexpr int kInFlight = 4;
-      int const step = Lanes * lanes;
-      for (int a = Lanes * lane; a < length; a += kInFlight * step) {
+      int const step = kVector * lanes;
+      for (int a = kVector * lane; a < length; a += kInFlight * step) {
         Load loaded[kInFlight];
 #pragma unroll
         for (int k = 0; k < kInFlight; ++k) {
@@ -107,13 +109,13 @@ __global__ void __launch_bounds__(kBlockThreads)
         }
       }
     };
-    if (Lanes == 1 || aligned) {
+    if (aligned) {
       reduce([](float const* at) { return *reinterpret_cast<Load const*>(at); });
     } else {
       reduce([](float const* at) {
         Load loaded;
 #pragma unroll
-        for (int k = 0; k < Lanes; ++k) {
+        for (int k = 0; k < kVector; ++k) {
           loaded.lanes[k] = at[k];
         }
         return loaded;
@@ -123,6 +125,73 @@ __global__ void __launch_bounds__(kBlockThreads)
   total = reduce_lanes<Reducer>(total, lanes);
   if (exists && lane == 0) {
     pass.output[row] = pass.factor * total;
+  }
+}
+
+inline constexpr int kStagedThreads = 64;
+
+/// How blocks divide rows that they copy to shared memory. The order of additions depends on the
+/// lanes alone.
+struct StagedReduction {
+  int log2_lanes;      ///< log2 of the lanes that share a row
+  int log2_turns = 0;  ///< log2 of the rows of each group of lanes
+  int log2_run = 0;    ///< log2 of the neighbouring rows among them
+  std::int64_t rows;   ///< of a block
+  std::size_t bytes;   ///< of shared memory
+
+  /// Divides rows so that a block has about kBytes of them, but fewer if there are few rows.
+  StagedReduction(AxisView const& view, int log2_lanes_of_row) : log2_lanes(log2_lanes_of_row) {
+    constexpr std::size_t kBytes = std::size_t{17} << 10U;
+    auto const rows_of = [&](int log2) {
+      return std::int64_t{kStagedThreads} >> log2_lanes << log2;
+    };
+    while (staged_bytes<float>(rows_of(log2_turns + 1) * view.axis) <= kBytes &&
+           ceil_div(view.outer, rows_of(log2_turns + 1)) >= kEnoughBlocks) {
+      ++log2_turns;
+    }
+    // The rows of different groups then begin in different banks, or in few equal ones.
+    int const distinct = log2_lanes - std::countr_zero(static_cast<std::uint64_t>(view.axis));
+    log2_run = std::clamp(distinct, 0, log2_turns);
+    rows = rows_of(log2_turns);
+    bytes = staged_bytes<float>(rows * view.axis);
+  }
+};
+
+/// Reduces short contiguous rows that begin anywhere, with a power of two of lanes per row, at most
+/// a warp. A block copies neighbouring rows to shared memory.
+template <class Reducer, class Element>
+__global__ void __launch_bounds__(kStagedThreads)
+    rows_by_staging_kernel(__grid_constant__ ReducePass const pass,
+                           __grid_constant__ StagedReduction const division) {
+  extern __shared__ uint4 shared[];
+  auto const length = static_cast<int>(pass.view.axis);
+  std::int64_t const first = blockIdx.x * division.rows;
+  auto const rows = static_cast<int>(min(pass.view.outer - first, division.rows));
+  float const* const from = pass.input + first * length;
+  auto* const staged = staged_place<float>(shared, from);
+  stage(staged, from, rows * length);
+  wait_for_staged();
+  int const lanes = 1 << division.log2_lanes;
+  int const lane = static_cast<int>(threadIdx.x) & (lanes - 1);
+  int const group = static_cast<int>(threadIdx.x) >> division.log2_lanes;
+  int const groups = kStagedThreads >> division.log2_lanes;
+  for (int turn = 0; turn < 1 << division.log2_turns; ++turn) {
+    int const run = (turn >> division.log2_run) * groups + group;
+    int const row = (run << division.log2_run) + (turn & ((1 << division.log2_run) - 1));
+    bool const exists = row < rows;
+    float total = Reducer::nothing();
+    if (exists) {
+      Element const element(pass, first + row);
+      float const* const elements = staged + row * length;
+#pragma unroll 8
+      for (int a = lane; a < length; a += lanes) {
+        total = Reducer::combine(total, element(elements[a]));
+      }
+    }
+    total = reduce_lanes<Reducer>(total, lanes);
+    if (exists && lane == 0) {
+      pass.output[first + row] = pass.factor * total;
+    }
   }
 }
 
@@ -217,6 +286,7 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
 
 enum class ReduceWay : std::uint8_t {
   rows_by_lanes,
+  rows_by_staging,
   rows_by_blocks,
   columns_by_threads,
   columns_by_tiles
@@ -262,9 +332,15 @@ inline ReducePlan reduce_plan(AxisView const& view, bool may_chunk = true) {
   constexpr std::int64_t kFewBlocks = 256;  // two per multiprocessor
   constexpr int kLog2OfASector = 3;         // log2 of the floats in 32 bytes, the smallest transfer
   if (view.inner == 1) {
+    if (view.axis <= kLongestOfAWarp && view.axis % 4 != 0) {
+      return {ReduceWay::rows_by_staging,
+              log2_of_lanes(ceil_div<std::int64_t>(view.axis, 32)),
+              1,
+              view.axis};
+    }
     if (view.axis <= kLongestOfAWarp) {
-      // Elements per lane: enough for several loads in flight, of 16 bytes where possible.
-      std::int64_t const of_lane = view.axis % 4 != 0 ? 4 : view.axis <= 64 ? 8 : 16;
+      // Elements per lane: enough for several loads of 16 bytes in flight.
+      std::int64_t const of_lane = view.axis <= 64 ? 8 : 16;
       return {ReduceWay::rows_by_lanes, log2_of_lanes(ceil_div(view.axis, of_lane)), 1, view.axis};
     }
     ReducePlan const whole{ReduceWay::rows_by_blocks, 0, 1, view.axis};
@@ -290,11 +366,16 @@ void launch_reduction(CudaStream stream, ReducePlan const& plan, ReducePass cons
   auto const& view = pass.view;
   auto const handle = stream.handle;
   switch (plan.way) {
-    case ReduceWay::rows_by_lanes: {
-      auto* const kernel = view.axis % 4 == 0 ? rows_by_lanes_kernel<4, Reducer, Element>
-                                              : rows_by_lanes_kernel<1, Reducer, Element>;
-      kernel<<<grid_for(view.outer, kBlockThreads >> plan.log2), kBlockThreads, 0, handle>>>(
-          pass, plan.log2, quads_fit(pass.input));
+    case ReduceWay::rows_by_lanes:
+      rows_by_lanes_kernel<Reducer, Element>
+          <<<grid_for(view.outer, kBlockThreads >> plan.log2), kBlockThreads, 0, handle>>>(
+              pass, plan.log2, quads_fit(pass.input));
+      break;
+    case ReduceWay::rows_by_staging: {
+      StagedReduction const division(view, plan.log2);
+      rows_by_staging_kernel<Reducer, Element>
+          <<<grid_for(view.outer, division.rows), kStagedThreads, division.bytes, handle>>>(
+              pass, division);
       break;
     }
     case ReduceWay::rows_by_blocks:

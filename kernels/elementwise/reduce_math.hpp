@@ -14,6 +14,7 @@ namespace msstream::ops::kernels {
 struct Total {
   MSSTREAM_HOST_DEVICE static constexpr float nothing() { return 0.0F; }
   MSSTREAM_HOST_DEVICE static float combine(float a, float b) { return a + b; }
+  MSSTREAM_HOST_DEVICE static double combine(double a, double b) { return a + b; }
 };
 /// The maximum as a reduction. A NaN on either side is kept, because no comparison with NaN holds;
 /// GPUs from compute capability 8.0 on have an instruction for that.

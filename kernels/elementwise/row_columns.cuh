@@ -56,19 +56,25 @@ struct RowColumns {
     [[nodiscard]] __device__ float at(int v, int c) const {
       return vectors[v].widened().at[c];
     }
-    /// Makes the compiler forget what it computed from the columns, so that it converts halves
-    /// again instead of keeping twice as many registers.
+    /// Makes the compiler forget what it computed from the columns, so that it converts them again
+    /// instead of keeping twice as many registers.
+    __device__ void forget_converted() {
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) {
+        auto& bits = vectors[v].bits;
+        if constexpr (kIsAligned) {
+          asm volatile("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
+        } else if constexpr (sizeof(T) == sizeof(float)) {
+          asm volatile("" : "+r"(bits));
+        } else {
+          asm volatile("" : "+h"(bits));
+        }
+      }
+    }
+    /// Does so for halves that have been converted to floats.
     __device__ void forget_widened() {
       if constexpr (sizeof(T) < sizeof(float)) {
-#pragma unroll
-        for (int v = 0; v < kVectors; ++v) {
-          auto& bits = vectors[v].bits;
-          if constexpr (kIsAligned) {
-            asm volatile("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
-          } else {
-            asm volatile("" : "+h"(bits));
-          }
-        }
+        forget_converted();
       }
     }
   };

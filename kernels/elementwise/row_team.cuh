@@ -33,21 +33,21 @@ struct LaneTeam {
 
   /// Replaces each value by its reduction over the team. `Reducer` is a class of
   /// elementwise/reduce_math.hpp.
-  template <class Reducer, int Count>
-  __device__ void reduce(float (&values)[Count]) {
+  template <class Reducer, class Value, int Count>
+  __device__ void reduce(Value (&values)[Count]) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
       if (distance < lanes) {
 #pragma unroll
-        for (float& value : values) {
+        for (Value& value : values) {
           value = Reducer::combine(value, __shfl_xor_sync(kAllLanes, value, distance));
         }
       }
     }
   }
   /// Replaces each value by its sum over the team.
-  template <int Count>
-  __device__ void sum(float (&values)[Count]) {
+  template <class Value, int Count>
+  __device__ void sum(Value (&values)[Count]) {
     reduce<Total>(values);
   }
   /// Returns lane 0's value.
@@ -75,14 +75,14 @@ struct BlockTeam {
   /// one overwrites the values of the warps: when a thread begins it, all threads have passed the
   /// barrier of the next reduction, and have therefore read those of this one. `Reducer` is a class
   /// of elementwise/reduce_math.hpp.
-  template <class Reducer, int Count>
-  __device__ void reduce(float (&values)[Count]) {
-    __shared__ Pack<float, Count> of_warps[2][MostThreads / 32];
+  template <class Reducer, class Value, int Count>
+  __device__ void reduce(Value (&values)[Count]) {
+    __shared__ Pack<Value, Count> of_warps[2][MostThreads / 32];
     auto* const reduced = of_warps[turn];
     turn ^= 1;
     reduce_warp<Reducer>(values);
     int const lane_of_warp = lane % 32;
-    Pack<float, Count> pack;
+    Pack<Value, Count> pack;
     if (lane_of_warp == 0) {
 #pragma unroll
       for (int k = 0; k < Count; ++k) {
@@ -105,18 +105,18 @@ struct BlockTeam {
     reduce_warp<Reducer>(values);
   }
   /// Replaces each value by its sum over the block.
-  template <int Count>
-  __device__ void sum(float (&values)[Count]) {
+  template <class Value, int Count>
+  __device__ void sum(Value (&values)[Count]) {
     reduce<Total>(values);
   }
 
  private:
-  template <class Reducer, int Count>
-  static __device__ void reduce_warp(float (&values)[Count]) {
+  template <class Reducer, class Value, int Count>
+  static __device__ void reduce_warp(Value (&values)[Count]) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
 #pragma unroll
-      for (float& value : values) {
+      for (Value& value : values) {
         value = Reducer::combine(value, __shfl_xor_sync(kAllLanes, value, distance));
       }
     }

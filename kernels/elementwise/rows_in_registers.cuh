@@ -7,6 +7,7 @@
 #include "elementwise/staged_elements.cuh"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -24,9 +25,14 @@
 /// Otherwise a block copies neighbouring rows to shared memory, 16 bytes at a time wherever they
 /// begin, and its threads take single columns from there:
 ///
-///   width         up to 256     512       8,192
-///   team          lanes         a warp    a block
-///   columns each  8             16        16
+///   width         up to 4       512            8,192
+///   team          a lane        lanes          a block
+///   columns each  4             8, 12 or 16    12 or 16
+///
+/// The number of columns each is the one that leaves the fewest threads without a column. Lanes of
+/// a warp that have different rows have rows whose columns lie in different banks of the memory.
+/// A block that shares a row copies the next one meanwhile, or if that does not pay has a single
+/// row and 16 columns each (has_pipeline()).
 ///
 /// Wider rows, and rows that take more than kMostStagedBytes of shared memory, do not fit. Which
 /// columns a thread has, and so the order of additions, depends on the width, the types and the
@@ -39,6 +45,9 @@
 ///   rows(), columns()
 ///   input(i), output()                    the matrices
 ///   operator()(team, rows of the team)    computes the output of the rows
+///   static constexpr bool kTakesManyRegisters
+///                                         only where it is true: a thread with 16 columns of a row
+///                                         in shared memory takes more than 64 registers
 namespace msstream::ops::kernels {
 
 /// The rows that a team of threads computes at once, and the columns of each thread: columns of a
@@ -133,6 +142,12 @@ namespace detail {
 constexpr int threads_of_rows(int columns, bool has_many_addresses) {
   return columns > 16 || has_many_addresses ? 768 : 1024;
 }
+template <class Function>
+constexpr bool takes_many_registers() {
+  return requires {
+    Function::kTakesManyRegisters;
+  };
+}
 
 }  // namespace detail
 
@@ -162,65 +177,87 @@ __global__ void __launch_bounds__(Team::kMostThreads,
   function(team, of_team);
 }
 
-/// The shared memory in which a block has rows: the inputs, and the output in place of the first
-/// input if their elements have one size.
-template <class Function>
-struct StagedRows {
-  using In = typename Function::In;
-  using Out = typename Function::Out;
-  static constexpr bool kIsInPlace = sizeof(In) == sizeof(Out);
-
-  /// Returns the bytes for `rows` rows of a width.
-  [[nodiscard]] static std::size_t bytes(std::int64_t rows, std::int64_t width) {
-    return Function::kInputs * staged_bytes<In>(rows * width) +
-           (kIsInPlace ? 0 : staged_bytes<Out>(rows * width));
-  }
-};
-
-/// Computes rows that begin at any element. A block has `rows_a_block` neighbouring rows, and
-/// shared memory for them.
+/// Computes rows that begin at any element. A block has batches of neighbouring rows, and shared
+/// memory for one of them, or for two if it has several.
 template <class Function, class Team, int Count>
 __global__ void __launch_bounds__(Team::kMostThreads,
                                   detail::threads_of_rows(Count* Function::kInputs,
                                                           !Team::kIsBlock) /
                                       Team::kMostThreads)
     staged_rows_kernel(__grid_constant__ Function const function,
-                       int log2_lanes,
-                       int rows_a_block) {
-  using In = typename Function::In;
-  using Out = typename Function::Out;
+                       __grid_constant__ StagedDivision const division) {
   extern __shared__ uint4 shared[];
   auto const width = static_cast<int>(function.columns());
-  auto const first = static_cast<std::int64_t>(blockIdx.x) * rows_a_block;
-  auto const rows =
-      static_cast<int>(min(function.rows() - first, static_cast<std::int64_t>(rows_a_block)));
-  auto const at = start_of_row(first, width);
-  int const count = rows * width;
-  auto* memory = reinterpret_cast<std::byte*>(shared);
-  In* inputs[Function::kInputs];
+  auto const batch_at = [&](int number) {
+    return StagedBatch<Function>(function, division, width, number, shared);
+  };
+  Team team(division.log2_lanes);
+  int const turns = division.rows_a_batch / team.teams;
+  batch_at(0).begin();
+  __pipeline_commit();
+#pragma unroll 1
+  for (int number = 0; number < division.batches; ++number) {
+    if (number + 1 < division.batches) {
+      batch_at(number + 1).begin();
+    }
+    __pipeline_commit();
+    __pipeline_wait_prior(1);
+    __syncthreads();
+    StagedBatch<Function> const batch = batch_at(number);
+    // The lanes of a warp have equally many turns, whether or not their rows exist.
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+      int const run = (turn >> division.log2_run) * team.teams + team.team;
+      int const row = (run << division.log2_run) + (turn & ((1 << division.log2_run) - 1));
+      RowsOfTeam<Function, Team, Count, 1, false> of_team{{team.lane, team.lanes},
+                                                          width,
+                                                          1,
+                                                          batch.first + row,
+                                                          batch.rows - row,
+                                                          {},
+                                                          batch.output + row * width};
 #pragma unroll
-  for (int i = 0; i < Function::kInputs; ++i) {
-    inputs[i] = staged_place<In>(memory, function.input(i) + at);
-    stage(inputs[i], function.input(i) + at, count);
-    memory += staged_bytes<In>(static_cast<std::int64_t>(rows_a_block) * width);
+      for (int i = 0; i < Function::kInputs; ++i) {
+        of_team.inputs[i] = batch.inputs[i] + row * width;
+      }
+      function(team, of_team);
+    }
+    store_staged(batch.to, batch.output, batch.count);
+    if (number + 1 < division.batches) {
+      __syncthreads();  // the copy of the next batch but one overwrites this one
+    }
   }
-  auto* const output = StagedRows<Function>::kIsInPlace
-                           ? reinterpret_cast<Out*>(inputs[0])
-                           : staged_place<Out>(memory, function.output() + at);
+}
+
+/// Computes a row that begins at any element. A block has one row, and shared memory for it.
+template <class Function, class Team, int Count>
+__global__ void __launch_bounds__(Team::kMostThreads,
+                                  detail::takes_many_registers<Function>() ? 1 : 2)
+    staged_row_kernel(__grid_constant__ Function const function) {
+  static_assert(Team::kIsBlock);
+  extern __shared__ uint4 shared[];
+  auto const width = static_cast<int>(function.columns());
+  StagedBatch<Function> const batch(function, StagedDivision{}, width, 0, shared);
+  batch.begin();
   wait_for_staged();
-  Team team(log2_lanes);
-  // The lanes of a warp have equally many turns, whether or not their rows exist.
-  for (int turn = 0; turn < rows; turn += team.teams) {
-    int const row = turn + team.team;
-    RowsOfTeam<Function, Team, Count, 1, false> of_team{
-        {team.lane, team.lanes}, width, 1, first + row, rows - row, {}, output + row * width};
+  Team team(0);
+  // A loop over the one row takes fewer registers than its body alone.
+#pragma unroll 1
+  for (int row = 0; row < batch.rows; ++row) {
+    RowsOfTeam<Function, Team, Count, 1, false> of_team{{team.lane, team.lanes},
+                                                        width,
+                                                        1,
+                                                        batch.first + row,
+                                                        batch.rows - row,
+                                                        {},
+                                                        batch.output + row * width};
 #pragma unroll
     for (int i = 0; i < Function::kInputs; ++i) {
-      of_team.inputs[i] = inputs[i] + row * width;
+      of_team.inputs[i] = batch.inputs[i] + row * width;
     }
     function(team, of_team);
   }
-  store_staged(function.output() + at, output, count);
+  store_staged(batch.to, batch.output, width);
 }
 
 /// The most shared memory for rows of a block: 48 KiB, which need no permission, less 1 KiB for the
@@ -263,34 +300,121 @@ void launch_aligned(cudaStream_t stream, Function const& function) {
 }
 
 /// Launches staged_rows_kernel(). A block of lanes has about kBytes of rows, but fewer if there are
-/// few rows.
+/// few rows. A block that shares a row, for which has_pipeline() holds, has several of them, of
+/// which it copies one while it computes another.
 template <class Team, int Count, class Function>
 void launch_staged(cudaStream_t stream, Function const& function) {
-  constexpr std::size_t kBytes = std::size_t{16} << 10U;
-  auto const bytes_of = [&](std::int64_t rows) {
-    return StagedRows<Function>::bytes(rows, function.columns());
-  };
-  TeamSizes sizes(function.columns(), Count, Team::kIsBlock);
-  std::int64_t rows_a_block = 1;
-  if constexpr (!Team::kIsBlock) {
+  constexpr std::size_t kBytes = std::size_t{17} << 10U;
+  constexpr std::int64_t kEnoughBlocks = 4 * kBlocksForAll;
+  constexpr std::int64_t kMostBatches = 8;
+  auto const width = function.columns();
+  auto const bytes_of = [&](std::int64_t rows) { return StagedRows<Function>::bytes(rows, width); };
+  TeamSizes sizes(width, Count, Team::kIsBlock);
+  StagedDivision division{.log2_lanes = sizes.log2_lanes};
+  auto bytes = bytes_of(1);
+  if constexpr (Team::kIsBlock) {
+    division.batches = static_cast<int>(
+        std::clamp<std::int64_t>(function.rows() / (2 * kEnoughBlocks), 1, kMostBatches));
+    bytes *= division.batches > 1 ? 2 : 1;
+  } else {
+    constexpr int kThreads = 64;
     while (sizes.threads > 32 &&
-           (bytes_of(sizes.teams) > kBytes ||
+           (sizes.threads > kThreads || bytes_of(sizes.teams) > kBytes ||
             ceil_div<std::int64_t>(function.rows(), sizes.teams) < kBlocksForAll)) {
       sizes.halve();
     }
-    std::int64_t turns = 1;
-    while (bytes_of(2 * turns * sizes.teams) <= kBytes &&
-           ceil_div<std::int64_t>(function.rows(), 2 * turns * sizes.teams) >= kBlocksForAll) {
-      turns *= 2;
+    int log2_turns = 0;
+    auto const rows_of = [&](int log2) { return std::int64_t{sizes.teams} << log2; };
+    while (bytes_of(rows_of(log2_turns + 1)) <= kBytes &&
+           ceil_div(function.rows(), rows_of(log2_turns + 1)) >= kEnoughBlocks) {
+      ++log2_turns;
     }
-    rows_a_block = turns * sizes.teams;
+    // Runs of this length begin in different banks.
+    int const log2_distinct =
+        sizes.log2_lanes - std::countr_zero(static_cast<std::uint64_t>(width));
+    division.log2_run = std::clamp(log2_distinct, 0, log2_turns);
+    division.rows_a_batch = static_cast<int>(rows_of(log2_turns));
+    bytes = bytes_of(division.rows_a_batch);
   }
   staged_rows_kernel<Function, Team, Count>
-      <<<grid_for(function.rows(), rows_a_block), sizes.threads, bytes_of(rows_a_block), stream>>>(
-          function, sizes.log2_lanes, static_cast<int>(rows_a_block));
+      <<<grid_for(function.rows(), std::int64_t{division.rows_a_batch} * division.batches),
+         sizes.threads,
+         bytes,
+         stream>>>(function, division);
+}
+
+/// Launches staged_row_kernel().
+template <int Count, class Function>
+void launch_staged_row(cudaStream_t stream, Function const& function) {
+  using Team = BlockTeam<512>;
+  TeamSizes const sizes(function.columns(), Count, Team::kIsBlock);
+  staged_row_kernel<Function, Team, Count><<<grid_for(function.rows(), 1),
+                                             sizes.threads,
+                                             StagedRows<Function>::bytes(1, function.columns()),
+                                             stream>>>(function);
+}
+
+/// Returns whether a block that shares a row copies the next one while it computes this one. Not if
+/// it would wait for single halves, which are not copied asynchronously, or if two rows do not fit
+/// the shared memory. Two inputs take so many registers that a multiprocessor holds few such
+/// blocks, which pays only for the shortest rows.
+template <class Function>
+[[nodiscard]] bool has_pipeline(Function const& function) {
+  if constexpr (sizeof(typename Function::In) < sizeof(float)) {
+    return false;
+  } else if constexpr (Function::kInputs > 1) {
+    constexpr std::int64_t kWidest = 640;
+    return function.columns() <= kWidest;
+  } else {
+    return 2 * StagedRows<Function>::bytes(1, function.columns()) <= kMostStagedBytes;
+  }
+}
+
+/// The threads of a block, at most 512, have 12 columns of a row each, unless fewer of them are
+/// without a column if they have 16.
+inline bool has_blocks_of_12(std::int64_t width) {
+  return width <= 512 * 12 &&
+         ceil_div<std::int64_t>(width, 12 * 32) * 12 <= ceil_div<std::int64_t>(width, 16 * 32) * 16;
 }
 
 }  // namespace detail
+
+/// The widest row that begins at any element and is shared by lanes of a warp.
+inline constexpr std::int64_t kWidestStagedRowOfLanes = 512;
+
+/// Computes a function of rows of up to kWidestStagedRowOfLanes columns that begin at any element.
+/// The caller checks the launch.
+template <class Function>
+void launch_staged_lanes(cudaStream_t stream, Function const& function) {
+  auto const width = static_cast<std::uint64_t>(function.columns());
+  if (width <= 4) {
+    detail::launch_staged<LaneTeam, 4>(stream, function);
+  } else if (width > 8 && 4 * width <= 3 * std::bit_ceil(width)) {
+    detail::launch_staged<LaneTeam, 12>(stream, function);
+  } else if (width <= 256) {
+    detail::launch_staged<LaneTeam, 8>(stream, function);
+  } else {
+    detail::launch_staged<LaneTeam, 16>(stream, function);
+  }
+}
+/// Computes a function of wider rows that begin at any element and for which fits_registers()
+/// holds. The caller checks the launch.
+template <class Function>
+void launch_staged_blocks(cudaStream_t stream, Function const& function) {
+  if constexpr (sizeof(typename Function::In) >= sizeof(float)) {
+    if (detail::has_pipeline(function)) {
+      if constexpr (Function::kInputs == 1) {
+        if (!detail::has_blocks_of_12(function.columns())) {
+          detail::launch_staged<BlockTeam<512>, 16>(stream, function);
+          return;
+        }
+      }
+      detail::launch_staged<BlockTeam<512>, 12>(stream, function);
+      return;
+    }
+  }
+  detail::launch_staged_row<16>(stream, function);
+}
 
 /// Computes a function of rows for which fits_registers() holds. The caller checks the launch.
 template <class Function>
@@ -300,12 +424,10 @@ void launch_in_registers(cudaStream_t stream, Function const& function) {
   constexpr bool kFitsWarp = Function::kInputs <= kHalves;
   auto const width = function.columns();
   if (!rows_are_aligned(function)) {
-    if (width <= 256) {
-      detail::launch_staged<LaneTeam, 8>(stream, function);
-    } else if (width <= 512) {
-      detail::launch_staged<LaneTeam, 16>(stream, function);
+    if (width <= kWidestStagedRowOfLanes) {
+      launch_staged_lanes(stream, function);
     } else {
-      detail::launch_staged<BlockTeam<512>, 16>(stream, function);
+      launch_staged_blocks(stream, function);
     }
     return;
   }

@@ -66,16 +66,22 @@ __device__ float largest_of(float const (&values)[Count]) {
 }
 
 /// The softmax of rows in registers.
-template <class T>
+template <class T, class Input>
 struct Softmax {
-  using In = float;
+  using In = Input;
   using Out = T;
   static constexpr int kInputs = 1;
   SoftmaxArgs args;
+  Input absent;  ///< -infinity
+
+  explicit Softmax(SoftmaxArgs const& of_rows)
+      : args(of_rows), absent(from_float<Input>(-HUGE_VALF)) {}
 
   [[nodiscard]] __host__ __device__ std::int64_t rows() const { return args.rows; }
   [[nodiscard]] __host__ __device__ std::int64_t columns() const { return args.columns; }
-  [[nodiscard]] __host__ __device__ float const* input(int) const { return args.input; }
+  [[nodiscard]] __host__ __device__ Input const* input(int) const {
+    return static_cast<Input const*>(args.input);
+  }
   [[nodiscard]] __host__ __device__ T* output() const { return static_cast<T*>(args.output); }
 
   template <class Place>
@@ -87,7 +93,7 @@ struct Softmax {
       lengths[r] = place.exists(r) ? static_cast<int>(length_of(args, place.number(r))) : 0;
     }
     typename Place::Packed packed[kRows];
-    place.load(0, lengths, -HUGE_VALF, packed);
+    place.load(0, lengths, absent, packed);
     float values[kRows][Place::kCount];
     Place::widen_to(values, packed);
     if (args.lengths != nullptr) {
@@ -107,7 +113,7 @@ struct Softmax {
     float sums[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      sums[r] = exponentials_of<float>(values[r], largest[r]);
+      sums[r] = exponentials_of<Input>(values[r], largest[r]);
     }
     team.sum(sums);
 #pragma unroll
@@ -320,26 +326,29 @@ struct CrossEntropy {
 
 // Rows that are too long for registers are read several times, at best from the cache.
 
-template <class T>
+template <class T, class Input>
 __global__ void __launch_bounds__(kBlockThreads)
     softmax_of_long_rows_kernel(__grid_constant__ SoftmaxArgs const args) {
   std::int64_t const row = blockIdx.x;
   std::int64_t const length = length_of(args, row);
-  float const* const input = args.input + row * args.columns;
+  auto const* const input = static_cast<Input const*>(args.input) + row * args.columns;
   auto* const output = static_cast<T*>(args.output) + row * args.columns;
   float largest = Largest::nothing();
-  for_each_of_block(
-      length, [&](std::int64_t column) { largest = Largest::combine(largest, input[column]); });
+  for_each_of_block(length, [&](std::int64_t column) {
+    largest = Largest::combine(largest, widen(input[column]));
+  });
   largest = reduce_block<Largest>(largest);
+  auto const exponential = [&](std::int64_t column) {
+    return exponential_of<Input>(widen(input[column]) - largest);
+  };
   LongSum exponentials;
   for_each_of_block(
       length,
-      [&](std::int64_t column) { exponentials.add(std::exp(input[column] - largest)); },
+      [&](std::int64_t column) { exponentials.add(exponential(column)); },
       [&] { exponentials.fold(); });
   float const scale = 1.0F / reduce_block<Total>(exponentials.get());
   for_each_of_block(args.columns, [&](std::int64_t column) {
-    output[column] =
-        narrowed<T>(column < length ? std::exp(input[column] - largest) * scale : 0.0F);
+    output[column] = narrowed<T>(column < length ? exponential(column) * scale : 0.0F);
   });
 }
 
@@ -423,15 +432,17 @@ void softmax(CudaStream stream, SoftmaxArgs const& args) {
   if (args.rows == 0 || args.columns == 0) {
     return;
   }
-  with_real_type("softmax: an output", args.dtype, [&](auto type) {
+  auto const launch = [&](auto type, auto input_type) {
     using T = typename decltype(type)::type;
-    if (Softmax<T> const function{args}; fits_registers(function)) {
+    using Input = typename decltype(input_type)::type;
+    if (Softmax<T, Input> const function(args); fits_registers(function)) {
       launch_in_registers(stream.handle, function);
     } else {
-      softmax_of_long_rows_kernel<T>
+      softmax_of_long_rows_kernel<T, Input>
           <<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
     }
-  });
+  };
+  with_real_types("softmax: an output", args.dtype, args.input_dtype, launch);
   check_launch("softmax");
 }
 

@@ -14,15 +14,16 @@ namespace msstream::ops::kernels {
 /// exponentials over the columns that take part), where m is the largest input among these columns,
 /// so that nothing overflows. The first lengths[r / rows_a_length] columns of row r take part,
 /// clamped to [0, columns]; the other columns get 0. A NaN among the columns that take part makes
-/// all of them NaN. The output may be the input, if it is float32; it is rounded once.
+/// all of them NaN. The output may be the input, if they have one type; it is rounded once.
 struct SoftmaxArgs {
-  float const* input;  ///< [rows, columns]
-  void* output;        ///< [rows, columns] of `dtype`
+  void const* input;  ///< [rows, columns] of `input_dtype`
+  void* output;       ///< [rows, columns] of `dtype`
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t const* lengths = nullptr;  ///< device memory, or null if all columns take part
   std::int64_t rows_a_length = 1;
-  DType dtype = DType::float32;  ///< of the output: float32, float16 or bfloat16
+  DType dtype = DType::float32;        ///< of the output: float32, float16 or bfloat16
+  DType input_dtype = DType::float32;  ///< float32, or `dtype`
 };
 void softmax(HostStream stream, SoftmaxArgs const& args);
 void softmax(CudaStream stream, SoftmaxArgs const& args);

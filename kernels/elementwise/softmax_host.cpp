@@ -68,7 +68,7 @@ class RowInFloats {
   std::vector<float> floats_;
 };
 
-template <class T>
+template <class T, class Input>
 void softmax_to(HostStream stream, SoftmaxArgs const& args) {
   stream.run([args] {
     RowInFloats<T> in_floats(args.columns);
@@ -79,9 +79,9 @@ void softmax_to(HostStream stream, SoftmaxArgs const& args) {
           args.lengths == nullptr
               ? args.columns
               : std::clamp<std::int64_t>(args.lengths[row / args.rows_a_length], 0, args.columns);
-      float const* const input = args.input + row * args.columns;
+      auto const* const input = static_cast<Input const*>(args.input) + row * args.columns;
       auto const found = exponentials(
-          [input](std::int64_t c) { return input[c]; }, output, length, std::minus<>());
+          [input](std::int64_t c) { return to_float(input[c]); }, output, length, std::minus<>());
       for (std::int64_t c = 0; c < length; ++c) {
         output[c] /= found.sum;
       }
@@ -150,9 +150,11 @@ void cross_entropy_of(HostStream stream, CrossEntropyArgs const& args) {
 }  // namespace
 
 void softmax(HostStream stream, SoftmaxArgs const& args) {
-  with_real_type("softmax: an output", args.dtype, [&](auto type) {
-    softmax_to<typename decltype(type)::type>(stream, args);
-  });
+  with_real_types(
+      "softmax: an output", args.dtype, args.input_dtype, [&](auto type, auto input_type) {
+        softmax_to<typename decltype(type)::type, typename decltype(input_type)::type>(stream,
+                                                                                       args);
+      });
 }
 
 void softmax_gradient(HostStream stream, SoftmaxGradientArgs const& args) {

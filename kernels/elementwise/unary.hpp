@@ -21,6 +21,7 @@ enum class UnaryFunction : std::uint8_t {
   gelu,       ///< x Φ(x), for the standard normal distribution Φ
   gelu_tanh,  ///< the approximation of gelu by a hyperbolic tangent
   silu,       ///< x / (1 + exp(-x))
+  sigmoid,    ///< 1 / (1 + exp(-x)), without overflow
   clamp,      ///< min(max(x, low), high); NaN stays NaN
   add_scalar,
 };
@@ -29,7 +30,8 @@ enum class UnaryFunction : std::uint8_t {
 /// input.
 constexpr bool gradient_reads_output(UnaryFunction function) {
   return function == UnaryFunction::sqrt || function == UnaryFunction::relu ||
-         function == UnaryFunction::exp || function == UnaryFunction::tanh;
+         function == UnaryFunction::exp || function == UnaryFunction::tanh ||
+         function == UnaryFunction::sigmoid;
 }
 
 /// Computes output[i] = function(input[i]) in float32, for arrays of one type. The output may be

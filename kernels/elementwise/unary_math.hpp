@@ -87,6 +87,10 @@ struct Silu {
     return g * (1.0F + x * (1.0F - g)) * dy;
   }
 };
+struct Sigmoid {
+  MSSTREAM_HOST_DEVICE float operator()(float x) const { return logistic(x); }
+  MSSTREAM_HOST_DEVICE float gradient(float y, float dy) const { return y * (1.0F - y) * dy; }
+};
 struct Clamp {
   float low;
   float high;
@@ -129,6 +133,8 @@ void with_function(UnaryFunction function, float parameter, float limit, Visit c
       return visit(GeluByTangent{});
     case UnaryFunction::silu:
       return visit(Silu{});
+    case UnaryFunction::sigmoid:
+      return visit(Sigmoid{});
     case UnaryFunction::clamp:
       return visit(Clamp{parameter, limit});
     case UnaryFunction::add_scalar:

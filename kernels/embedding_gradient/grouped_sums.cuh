@@ -65,17 +65,22 @@ __device__ bool sum_part(GroupedPlaces const& places,
     auto const count = min(staged.count, part.end - first);
     for (std::uint32_t next = 0; next < count; next += kInFlight) {
       auto const* const now = staged.places + next;
-      Columns<4> loaded[kInFlight];
+      typename Rows::Loaded requested[kInFlight];
       typename Sink::Ahead ahead[kInFlight];
 #pragma unroll
       for (int k = 0; k < kInFlight; ++k) {
-        loaded[k] = rows.load(now[k].row, now[k].detail, column);
+        requested[k] = rows.load(now[k].row, now[k].detail, column);
       }
 #pragma unroll
       for (int k = 0; k < kInFlight; ++k) {
         if (auto const target = now[k].target_again(); target >= 0) {
           ahead[k].load(sink, target, column);
         }
+      }
+      Columns<4> loaded[kInFlight];
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        loaded[k] = rows.widened(requested[k]);
       }
       if (!Rows::kIsMax && source.factors != nullptr) {
 #pragma unroll

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kGroupedThreads, 2)
         return [&](std::int64_t k, std::int64_t column) {
           auto const place = args.positions[k];
           auto const row = source.row_of(place);
-          auto columns = rows.load(row, place, column);
+          auto columns = rows.widened(rows.load(row, place, column));
           columns.multiply(row >= 0 ? source.factor_of(place) : 0.0F);
           return columns;
         };

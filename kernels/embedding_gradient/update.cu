@@ -17,13 +17,23 @@ bool has_state_of_rows(OptimizerKind kind) {
   return kind == OptimizerKind::rowwise_adagrad || kind == OptimizerKind::partial_rowwise_adam;
 }
 
+/// Returns whether the kernels that sum half-precision gradients update rows by a rule. Where they
+/// do not, writing the gradients and reading them again was as fast: a rule with more state has few
+/// rows in flight.
+template <OptimizerKind Kind>
+constexpr bool kSumsHalves = Kind == OptimizerKind::sgd || Kind == OptimizerKind::rowwise_adagrad;
+
 /// Returns whether one kernel can both sum the gradients and update the rows. If not, the gradients
 /// are written to the workspace, from which update_rows() reads them. Does not depend on pointers,
 /// so that the workspace can be sized without them.
 bool is_fused(OptimizerKind kind, RowGradientArgs const& args) {
   constexpr std::int64_t kWidestOfLanes = 128;
-  return args.pooling != Pooling::max && args.gradient_dtype == DType::float32 &&
-         args.width % 4 == 0 && !has_few_places(args.bags) && kind != OptimizerKind::lamb &&
+  // Row-wise Adagrad of narrower rows takes longer if fused with sums of halves.
+  constexpr std::int64_t kNarrowest = 128;
+  bool const fits_type = args.gradient_dtype == DType::float32 || kind == OptimizerKind::sgd ||
+                         (kind == OptimizerKind::rowwise_adagrad && args.width >= kNarrowest);
+  return fits_type && args.pooling != Pooling::max && args.width % 4 == 0 &&
+         !has_few_places(args.bags) && kind != OptimizerKind::lamb &&
          (!has_state_of_rows(kind) || args.width <= kWidestOfLanes);
 }
 
@@ -33,7 +43,7 @@ bool is_whole(EmbeddingUpdateArgs const& args, OptimizerKind kind) {
   auto const fits = [](void const* data, std::size_t bytes) {
     return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
   };
-  return fits(args.gradient.output_gradient, 16) &&
+  return fits(args.gradient.output_gradient, 4 * bytes_of(args.gradient.gradient_dtype)) &&
          fits(args.table, 4 * bytes_of(args.table_dtype)) &&
          (kind == OptimizerKind::rowwise_adagrad || fits(args.state0, 16)) &&
          (kind == OptimizerKind::partial_rowwise_adam || fits(args.state1, 16));
@@ -66,21 +76,29 @@ void launch(CudaStream stream,
             EmbeddingUpdateArgs const& args,
             RowGradientMemory const& memory) {
   auto const& gradient = args.gradient;
-  launch_grouped_sums(
-      stream,
-      {gradient.ranks, gradient.positions, gradient.starts, place_capacity(gradient.bags)},
-      make_place_source(stream, gradient, memory.lists),
-      GradientRows<float, false, true>{
-          static_cast<float const*>(gradient.output_gradient), nullptr, gradient.width},
-      gradient_row_count(gradient),
-      MoveRows<Kind, Weight>{
-          {static_cast<Weight*>(args.table), args.state0, args.state1, gradient.width},
-          args.unique_ids,
-          rule,
-          args.numbers,
-          step},
-      gradient.width,
-      *memory.borders);
+  auto const launch_rows = [&](auto const& rows) {
+    launch_grouped_sums(
+        stream,
+        {gradient.ranks, gradient.positions, gradient.starts, place_capacity(gradient.bags)},
+        make_place_source(stream, gradient, memory.lists),
+        rows,
+        gradient_row_count(gradient),
+        MoveRows<Kind, Weight>{
+            {static_cast<Weight*>(args.table), args.state0, args.state1, gradient.width},
+            args.unique_ids,
+            rule,
+            args.numbers,
+            step},
+        gradient.width,
+        *memory.borders);
+  };
+  if (gradient.gradient_dtype == DType::float32) {
+    launch_rows(GradientRows<float, false, true>{
+        static_cast<float const*>(gradient.output_gradient), nullptr, gradient.width});
+  } else if constexpr (kSumsHalves<Kind>) {
+    launch_rows(HalfGradientRows{
+        gradient.output_gradient, gradient.gradient_dtype == DType::bfloat16, gradient.width});
+  }
 }
 
 void update_by_gradients(CudaStream stream,
@@ -120,6 +138,7 @@ void embedding_update(CudaStream stream,
   if (place_capacity(args.gradient.bags) == 0 || args.gradient.width == 0) {
     return;
   }
+  require_real_type("embedding_update: a gradient", args.gradient.gradient_dtype);
   UpdateMemory const memory(args.gradient.workspace, stream, rule.kind, args.gradient);
   if (!memory.fused) {
     return update_by_gradients(stream, rule, step, args, memory);

@@ -17,8 +17,10 @@ namespace msstream::ops::kernels {
 /// as embedding_row_gradients() followed by update_rows().
 ///
 /// The CUDA implementation nevertheless writes gradients into the workspace for Pooling::max, for
-/// an output gradient that is not float32, for up to 2,048 positions of ids, for widths that are
-/// not a multiple of 4, for a width above 128 with a rule that has one state per row, and for LAMB.
+/// up to 2,048 positions of ids, for widths that are not a multiple of 4, for a width above 128
+/// with a rule that has one state per row, for LAMB, and for an output gradient of half precision
+/// unless the rule is SGD, or row-wise Adagrad with a width of 128. In the other cases the output
+/// gradient must be aligned to four elements.
 struct EmbeddingUpdateArgs {
   RowGradientArgs gradient;        ///< row_gradients is unused; the workspace is that of the update
   std::int64_t const* unique_ids;  ///< [places], from deduplicate()

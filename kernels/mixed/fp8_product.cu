@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kTileThreads)
     }
     __syncthreads();
   }
-  float const factor = args.left.scales[kFp8Inverse] * args.right.scales[kFp8Inverse];
+  auto const factor = fp8_factor(args.left.scales[kFp8Inverse], args.right.scales[kFp8Inverse]);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
 #pragma unroll
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kTileThreads)
         auto const column = first_column + warp_column + 8 * j + lane % 4 * 2 + k % 2;
         if (row < args.rows && column < args.columns) {
           static_cast<T*>(args.result)[row * args.columns + column] =
-              finished<T>(sums[i][j][k] * factor, args.bias, column, args.activation);
+              finished<T>(factor.times(sums[i][j][k]), args.bias, column, args.activation);
         }
       }
     }

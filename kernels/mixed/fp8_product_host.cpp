@@ -44,7 +44,7 @@ void fp8_product(HostStream stream, Fp8ProductArgs const& args) {
   stream.run([args] {
     auto const left = numbers_of(args.left, args.rows, args.inner);
     auto const right = numbers_of(args.right, args.columns, args.inner);
-    auto const factor = args.left.scales[kFp8Inverse] * args.right.scales[kFp8Inverse];
+    auto const factor = fp8_factor(args.left.scales[kFp8Inverse], args.right.scales[kFp8Inverse]);
     Widened const bias(args.bias, args.columns, args.dtype);
     Narrowed results(args.result, args.rows * args.columns, args.dtype);
     matrix(results.data(), args.rows, args.columns).noalias() =
@@ -54,7 +54,7 @@ void fp8_product(HostStream stream, Fp8ProductArgs const& args) {
       float* const result = results.data() + row * args.columns;
       for (std::int64_t column = 0; column < args.columns; ++column) {
         float const added = bias.data() != nullptr ? bias.data()[column] : 0.0F;
-        float const sum = result[column] * factor + added;
+        float const sum = factor.times(result[column]) + added;
         result[column] = args.activation == Activation::relu ? rectify(sum) : sum;
       }
     }

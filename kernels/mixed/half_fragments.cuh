@@ -21,24 +21,59 @@ __device__ std::uint32_t packed(T low, T high) {
   return low.bits | static_cast<std::uint32_t>(high.bits) << 16U;
 }
 
-/// Loads four matrices of 8 x 8 elements from shared memory, one into each register. Lane l gives
-/// the address of row l % 8 of matrix l / 8, a multiple of 16 bytes.
+/// Returns two floats, each rounded to T, as one register, the first in its low half.
 template <class T>
-__device__ void load_matrices(std::uint32_t (&to)[4], T const* row) {
-  auto const address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+__device__ std::uint32_t packed(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint32_t both;
+  if constexpr (std::is_same_v<T, float16>) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(both) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(both) : "f"(high), "f"(low));
+  }
+  return both;
+#else
+  return packed(narrowed<T>(low), narrowed<T>(high));
+#endif
+}
+
+/// Returns the lane's register of the transposed matrix of 8 x 8 elements.
+__device__ inline std::uint32_t transposed(std::uint32_t of_matrix) {
+  std::uint32_t result;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;\n" : "=r"(result) : "r"(of_matrix));
+  return result;
+}
+
+/// Loads four matrices of 8 x 8 elements from shared memory, one into each register. Lane l gives
+/// the address of row l % 8 of matrix l / 8 in shared memory, a multiple of 16 bytes.
+__device__ inline void load_matrices(std::uint32_t (&to)[4], std::uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
+               : "r"(row)
                : "memory");
 }
-/// Like load_matrices(), but transposes each of the matrices.
 template <class T>
-__device__ void load_transposed(std::uint32_t (&to)[4], T const* row) {
-  auto const address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+__device__ void load_matrices(std::uint32_t (&to)[4], T const* row) {
+  load_matrices(to, static_cast<std::uint32_t>(__cvta_generic_to_shared(row)));
+}
+/// Like load_matrices(), but transposes each of the matrices.
+__device__ inline void load_transposed(std::uint32_t (&to)[4], std::uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
+               : "r"(row)
                : "memory");
+}
+
+/// Returns the element at an address in shared memory.
+template <class T>
+__device__ T half_at(std::uint32_t address) {
+  std::uint16_t bits;
+  asm volatile("ld.shared.u16 %0, [%1];\n" : "=h"(bits) : "r"(address) : "memory");
+  return T{bits};
+}
+/// Stores a register to shared memory.
+__device__ inline void store_pair(std::uint32_t address, std::uint32_t both) {
+  asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(address), "r"(both) : "memory");
 }
 
 namespace detail {

@@ -171,20 +171,20 @@ __global__ void __launch_bounds__(kMostThreads, 2)
       args.rows, args.columns, has_parts, partials, [&](std::int64_t element, float(&sums)[Lanes]) {
         auto const gradient = widened_at<T, Lanes>(args.output_gradient, element);
         auto of_projected = widened_at<T, Lanes>(args.first, element);
-        auto of_first = widened_at<T, Lanes>(args.projected, element);
-        Pack<float, Lanes> added{};
-        if (args.added != nullptr) {
-          added = widened_at<T, Lanes>(args.added, element);
+        Pack<float, Lanes> of_first{};
+        if (args.first_gradient != nullptr) {
+          of_first = widened_at<T, Lanes>(args.projected, element);
         }
 #pragma unroll
         for (int k = 0; k < Lanes; ++k) {
           of_projected.lanes[k] *= gradient.lanes[k];
           sums[k] += of_projected.lanes[k];
-          of_first.lanes[k] = of_first.lanes[k] * gradient.lanes[k] + added.lanes[k] +
-                              (args.adds_gradient ? gradient.lanes[k] : 0.0F);
+          of_first.lanes[k] *= gradient.lanes[k];
         }
         store_at<T, Lanes>(args.projected_gradient, element, of_projected);
-        store_at<T, Lanes>(args.first_gradient, element, of_first);
+        if (args.first_gradient != nullptr) {
+          store_at<T, Lanes>(args.first_gradient, element, of_first);
+        }
       });
 }
 
@@ -265,7 +265,6 @@ void cross_gradient_sums(CudaStream stream, CrossSumsArgs const& args) {
   bool const aligned = quads_fit(static_cast<char const*>(args.first),
                                  static_cast<char const*>(args.projected),
                                  static_cast<char const*>(args.output_gradient),
-                                 static_cast<char const*>(args.added),
                                  static_cast<char const*>(args.first_gradient),
                                  static_cast<char const*>(args.projected_gradient));
   sum_columns(stream,

@@ -29,15 +29,12 @@ void activation_gradient_sums(HostStream stream, ActivationSumsArgs const& args)
 void activation_gradient_sums(CudaStream stream, ActivationSumsArgs const& args);
 
 /// Computes the gradients of cross() for a gradient g of its output: projected_gradient = g * first
-/// with its column sums, and first_gradient = g * projected + added, to which g itself is added if
-/// `adds_gradient`: if the layer's input is `first`, g is a part of its gradient.
+/// with its column sums, and first_gradient = g * projected.
 struct CrossSumsArgs {
   void const* first;
-  void const* projected;
+  void const* projected;  ///< null without first_gradient
   void const* output_gradient;
-  void const* added;  ///< null: nothing is added; may be first_gradient
-  bool adds_gradient;
-  void* first_gradient;
+  void* first_gradient;  ///< null: it is not wanted
   void* projected_gradient;
   float* sums;  ///< [columns], of projected_gradient before it is rounded
   std::int64_t rows;

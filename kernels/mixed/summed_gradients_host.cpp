@@ -69,20 +69,17 @@ void cross_gradient_sums(HostStream stream, CrossSumsArgs const& args) {
       auto const* const first = static_cast<T const*>(args.first);
       auto const* const projected = static_cast<T const*>(args.projected);
       auto const* const gradient = static_cast<T const*>(args.output_gradient);
-      auto const* const added = static_cast<T const*>(args.added);
       auto* const first_gradient = static_cast<T*>(args.first_gradient);
       auto* const projected_gradient = static_cast<T*>(args.projected_gradient);
-      sum_columns(
-          args.rows, args.columns, args.sums, [=, adds = args.adds_gradient](std::int64_t i) {
-            float const of_output = to_float(gradient[i]);
-            float const of_projected = of_output * to_float(first[i]);
-            float const before = added != nullptr ? to_float(added[i]) : 0.0F;
-            float const of_first =
-                of_output * to_float(projected[i]) + before + (adds ? of_output : 0.0F);
-            first_gradient[i] = from_float<T>(of_first);
-            projected_gradient[i] = from_float<T>(of_projected);
-            return of_projected;
-          });
+      sum_columns(args.rows, args.columns, args.sums, [=](std::int64_t i) {
+        float const of_output = to_float(gradient[i]);
+        float const of_projected = of_output * to_float(first[i]);
+        if (first_gradient != nullptr) {
+          first_gradient[i] = from_float<T>(of_output * to_float(projected[i]));
+        }
+        projected_gradient[i] = from_float<T>(of_projected);
+        return of_projected;
+      });
     });
   });
 }

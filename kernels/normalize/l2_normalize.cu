@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
+#include "elementwise/rows_in_registers.cuh"
 #include "normalize/l2_normalize.hpp"
 
 #include <cmath>
@@ -8,6 +9,136 @@
 namespace msstream::ops::kernels {
 
 namespace {
+
+/// The factor of a row with a norm: 1 / max(norm, epsilon).
+__device__ double factor_of(double norm, double epsilon) {
+  return 1.0 / (norm < epsilon ? epsilon : norm);
+}
+/// The parts of the gradient of a row: (dy - x * share) * factor.
+struct RowGradient {
+  double share = 0.0;
+  double factor = 0.0;
+
+  __device__ RowGradient() {}
+  __device__ RowGradient(double squares, double products, double epsilon) {
+    double const norm = sqrt(squares);
+    bool const is_short = norm <= epsilon;
+    share = is_short ? 0.0 : products / squares;
+    factor = 1.0 / (is_short ? epsilon : norm);
+  }
+  [[nodiscard]] __device__ float operator()(float x, float gradient) const {
+    return static_cast<float>((static_cast<double>(gradient) - static_cast<double>(x) * share) *
+                              factor);
+  }
+};
+
+/// l2_normalize() of rows in registers.
+struct L2Normalize {
+  using In = float;
+  using Out = float;
+  static constexpr int kInputs = 1;
+  L2NormalizeArgs args;
+
+  [[nodiscard]] __host__ __device__ std::int64_t rows() const { return args.rows; }
+  [[nodiscard]] __host__ __device__ std::int64_t columns() const { return args.width; }
+  [[nodiscard]] __host__ __device__ float const* input(int) const { return args.input; }
+  [[nodiscard]] __host__ __device__ float* output() const { return args.output; }
+
+  template <class Place>
+  __device__ void operator()(typename Place::Team& team, Place const& place) const {
+    constexpr int kRows = Place::kRows;
+    constexpr int kVector = Place::kVector;
+    int widths[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      widths[r] = place.exists(r) ? place.width : 0;
+    }
+    typename Place::Packed inputs[kRows];
+    place.load(0, widths, 0.0F, inputs);
+    double factors[kRows] = {};
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int k = 0; k < Place::kCount; ++k) {
+        double const x = inputs[r].at(k / kVector, k % kVector);
+        factors[r] += x * x;
+      }
+      inputs[r].forget_converted();
+    }
+    team.sum(factors);
+#pragma unroll
+    for (double& factor : factors) {
+      factor = factor_of(sqrt(factor), args.epsilon);
+    }
+    place.store([&](int r, int k, int) {
+      return static_cast<float>(static_cast<double>(inputs[r].at(k / kVector, k % kVector)) *
+                                factors[r]);
+    });
+  }
+};
+
+/// The gradient of l2_normalize() of rows in registers.
+struct L2NormalizeGradient {
+  using In = float;
+  using Out = float;
+  static constexpr int kInputs = 2;
+  static constexpr bool kTakesManyRegisters = true;
+  L2NormalizeGradientArgs args;
+
+  [[nodiscard]] __host__ __device__ std::int64_t rows() const { return args.rows; }
+  [[nodiscard]] __host__ __device__ std::int64_t columns() const { return args.width; }
+  [[nodiscard]] __host__ __device__ float const* input(int i) const {
+    return i == 0 ? args.input : args.output_gradient;
+  }
+  [[nodiscard]] __host__ __device__ float* output() const { return args.input_gradient; }
+
+  template <class Place>
+  __device__ void operator()(typename Place::Team& team, Place const& place) const {
+    constexpr int kRows = Place::kRows;
+    constexpr int kVector = Place::kVector;
+    int widths[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      widths[r] = place.exists(r) ? place.width : 0;
+    }
+    typename Place::Packed inputs[kRows];
+    typename Place::Packed gradients[kRows];
+    place.load(0, widths, 0.0F, inputs);
+    place.load(1, widths, 0.0F, gradients);
+    double sums[2 * kRows] = {};  // of the squares of each row, and of its products
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int k = 0; k < Place::kCount; ++k) {
+        double const x = inputs[r].at(k / kVector, k % kVector);
+        sums[2 * r] += x * x;
+        sums[2 * r + 1] += x * static_cast<double>(gradients[r].at(k / kVector, k % kVector));
+      }
+      inputs[r].forget_converted();
+      gradients[r].forget_converted();
+    }
+    team.sum(sums);
+    RowGradient of_rows[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      of_rows[r] = RowGradient(sums[2 * r], sums[2 * r + 1], args.epsilon);
+    }
+    place.store([&](int r, int k, int) {
+      return of_rows[r](inputs[r].at(k / kVector, k % kVector),
+                        gradients[r].at(k / kVector, k % kVector));
+    });
+  }
+};
+
+// A warp reads a row that does not fit registers twice, and so does it where that is faster.
+
+/// Returns whether a warp that reads a row twice is faster than a block: if the row begins at any
+/// element and is slightly too wide for lanes of a warp, a third of the block's columns are empty.
+bool is_read_twice(L2Normalize const& function) {
+  constexpr std::int64_t kWidest = kWidestStagedRowOfLanes + 32;
+  return function.columns() > kWidestStagedRowOfLanes && function.columns() <= kWidest &&
+         !rows_are_aligned(function);
+}
 
 constexpr int kRowsOfBlock = kBlockThreads / 32;
 
@@ -30,7 +161,7 @@ struct RowOfWarp {
 };
 
 __global__ void __launch_bounds__(kBlockThreads)
-    l2_normalize_kernel(__grid_constant__ L2NormalizeArgs const args) {
+    l2_normalize_of_long_rows_kernel(__grid_constant__ L2NormalizeArgs const args) {
   RowOfWarp const place;
   if (place.row >= args.rows) {
     return;
@@ -42,9 +173,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     double const x = input[column];
     squares += x * x;
   }
-  double const norm = sqrt(sum_of_lanes(squares));
-  double const least = args.epsilon;
-  double const factor = 1.0 / (norm < least ? least : norm);
+  double const factor = factor_of(sqrt(sum_of_lanes(squares)), args.epsilon);
   auto* const output = args.output + place.row * args.width;
 #pragma unroll 4
   for (std::int64_t column = place.lane; column < args.width; column += 32) {
@@ -53,7 +182,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 __global__ void __launch_bounds__(kBlockThreads)
-    l2_normalize_gradient_kernel(__grid_constant__ L2NormalizeGradientArgs const args) {
+    l2_gradient_of_long_rows_kernel(__grid_constant__ L2NormalizeGradientArgs const args) {
   RowOfWarp const place;
   if (place.row >= args.rows) {
     return;
@@ -69,36 +198,43 @@ __global__ void __launch_bounds__(kBlockThreads)
     squares += x * x;
     products += x * static_cast<double>(gradient[column]);
   }
-  squares = sum_of_lanes(squares);
-  products = sum_of_lanes(products);
-  double const norm = sqrt(squares);
-  double const least = args.epsilon;
-  bool const is_short = norm <= least;
-  double const factor = 1.0 / (is_short ? least : norm);
-  double const share = is_short ? 0.0 : products / squares;
+  RowGradient const of(sum_of_lanes(squares), sum_of_lanes(products), args.epsilon);
 #pragma unroll 4
   for (std::int64_t column = place.lane; column < args.width; column += 32) {
-    args.input_gradient[first + column] = static_cast<float>(
-        (static_cast<double>(gradient[column]) - static_cast<double>(input[column]) * share) *
-        factor);
+    args.input_gradient[first + column] = of(input[column], gradient[column]);
   }
 }
 
 }  // namespace
 
 void l2_normalize(CudaStream stream, L2NormalizeArgs const& args) {
-  if (args.rows > 0 && args.width > 0) {
-    l2_normalize_kernel<<<grid_for(args.rows, kRowsOfBlock), kBlockThreads, 0, stream>>>(args);
-    check_launch("l2_normalize");
+  if (args.rows == 0 || args.width == 0) {
+    return;
   }
+  if (L2Normalize const function{args}; fits_registers(function) && !is_read_twice(function)) {
+    launch_in_registers(stream.handle, function);
+  } else {
+    l2_normalize_of_long_rows_kernel<<<grid_for(args.rows, kRowsOfBlock),
+                                       kBlockThreads,
+                                       0,
+                                       stream.handle>>>(args);
+  }
+  check_launch("l2_normalize");
 }
 
 void l2_normalize_gradient(CudaStream stream, L2NormalizeGradientArgs const& args) {
-  if (args.rows > 0 && args.width > 0) {
-    l2_normalize_gradient_kernel<<<grid_for(args.rows, kRowsOfBlock), kBlockThreads, 0, stream>>>(
-        args);
-    check_launch("l2_normalize_gradient");
+  if (args.rows == 0 || args.width == 0) {
+    return;
   }
+  if (L2NormalizeGradient const function{args}; fits_registers(function)) {
+    launch_in_registers(stream.handle, function);
+  } else {
+    l2_gradient_of_long_rows_kernel<<<grid_for(args.rows, kRowsOfBlock),
+                                      kBlockThreads,
+                                      0,
+                                      stream.handle>>>(args);
+  }
+  check_launch("l2_normalize_gradient");
 }
 
 }  // namespace msstream::ops::kernels

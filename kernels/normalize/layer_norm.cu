@@ -8,6 +8,7 @@
 #include "elementwise/reduce_math.hpp"
 #include "elementwise/row_columns.cuh"
 #include "elementwise/row_team.cuh"
+#include "elementwise/rows_in_registers.cuh"
 #include "normalize/layer_norm.hpp"
 
 #include <cmath>
@@ -44,17 +45,12 @@ __device__ void store_moments(LayerNormArgs const& args,
   args.reciprocals[row] = reciprocal;
 }
 
-/// The threads that a multiprocessor holds at once, which limits the registers per thread to 64, or
-/// to 80 where a thread has many columns or many addresses.
-constexpr int threads_at_once(int columns, bool is_aligned) {
-  return columns > 16 || !is_aligned ? 768 : 1024;
-}
-
-/// Normalizes rows that stay in registers. A team of threads has `Rows` rows at once, so that
-/// enough loads are in flight.
+/// Normalizes rows that stay in registers, loaded from where they are. A team of threads has `Rows`
+/// rows at once, so that enough loads are in flight.
 template <class T, class Team, int Count, int Rows, bool kIsAligned>
 __global__ void __launch_bounds__(Team::kMostThreads,
-                                  threads_at_once(Count* Rows, kIsAligned) / Team::kMostThreads)
+                                  detail::threads_of_rows(Count* Rows, !kIsAligned) /
+                                      Team::kMostThreads)
     layer_norm_kernel(__grid_constant__ LayerNormArgs const args,
                       int log2_lanes,
                       float share_of_column) {
@@ -131,6 +127,58 @@ __global__ void __launch_bounds__(Team::kMostThreads,
   });
 }
 
+/// The layer norm of rows that begin at any element and are copied to shared memory.
+template <class T>
+struct LayerNormOfRows {
+  using In = T;
+  using Out = T;
+  static constexpr int kInputs = 1;
+  static constexpr bool kTakesManyRegisters = true;
+  LayerNormArgs args;
+  float share_of_column;
+
+  [[nodiscard]] __host__ __device__ std::int64_t rows() const { return args.rows; }
+  [[nodiscard]] __host__ __device__ std::int64_t columns() const { return args.width; }
+  [[nodiscard]] __host__ __device__ T const* input(int) const {
+    return static_cast<T const*>(args.input);
+  }
+  [[nodiscard]] __host__ __device__ T* output() const { return static_cast<T*>(args.output); }
+
+  template <class Place>
+  __device__ void operator()(typename Place::Team& team, Place const& place) const {
+    static_assert(Place::kRows == 1 && Place::kVector == 1);
+    bool const exists = place.exists(0);
+    int const widths[1] = {exists ? place.width : 0};
+    typename Place::Packed packed[1];
+    place.load(0, widths, T{}, packed);
+    float values[1][Place::kCount];
+    Place::widen_to(values, packed);
+    // The output is in place of the input. The first sum keeps the row unchanged until all threads
+    // have read its first element.
+    RowMean mean{exists ? widen(place.input(0, 0)[0]) : 0.0F, 0.0F};
+    float sum[1] = {};
+    place.for_each(widths[0], [&](int k, int) {
+      values[0][k] -= mean.first;
+      sum[0] += values[0][k];
+    });
+    team.sum(sum);
+    mean.from_there = sum[0] * share_of_column;
+    float squares[1] = {};
+    place.for_each(widths[0], [&](int k, int) {
+      values[0][k] -= mean.from_there;
+      squares[0] += values[0][k] * values[0][k];
+    });
+    team.sum(squares);
+    float const reciprocal = rsqrtf(squares[0] * share_of_column + args.epsilon);
+    if (team.lane == 0 && exists) {
+      store_moments(args, place.number(0), mean, reciprocal);
+    }
+    place.store([&](int, int k, int column) {
+      return values[0][k] * reciprocal * args.weight[column] + args.bias[column];
+    });
+  }
+};
+
 /// Normalizes rows that are too long for registers, each of which a block reads three times.
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksOfLongRows)
@@ -177,6 +225,20 @@ void launch_in_registers(CudaStream stream, LayerNormArgs const& args) {
           args, sizes.log2_lanes, 1.0F / static_cast<float>(args.width));
 }
 
+/// Normalizes rows of type T of which not all pointers and widths allow vectors of 16 bytes. A
+/// block that shares a row of floats loads it without a copy in shared memory.
+template <class T>
+void launch_unaligned_rows(CudaStream stream, LayerNormArgs const& args) {
+  LayerNormOfRows<T> const function{args, 1.0F / static_cast<float>(args.width)};
+  if (args.width <= kWidestStagedRowOfLanes) {
+    launch_staged_lanes(stream.handle, function);
+  } else if constexpr (std::is_same_v<T, float>) {
+    launch_in_registers<T, BlockTeam<512>, 16, 1, false>(stream, args);
+  } else {
+    launch_staged_blocks(stream.handle, function);
+  }
+}
+
 /// Normalizes rows of type T. If rows are aligned, a thread has 64 bytes of input in flight, or 128
 /// bytes in rows of floats of 513 to 1,024 columns.
 template <class T>
@@ -187,12 +249,8 @@ void launch_rows(CudaStream stream, LayerNormArgs const& args) {
   if (args.width > kLongestRowInRegisters) {
     layer_norm_of_long_rows_kernel<T>
         <<<grid_for(args.rows, 1), kBlockThreads, 0, stream.handle>>>(args);
-  } else if (!is_aligned && args.width <= 64) {
-    launch_in_registers<T, LaneTeam, 8, 1, false>(stream, args);
-  } else if (!is_aligned && args.width <= 512) {
-    launch_in_registers<T, LaneTeam, 16, 1, false>(stream, args);
   } else if (!is_aligned) {
-    launch_in_registers<T, BlockTeam<512>, 16, 1, false>(stream, args);
+    launch_unaligned_rows<T>(stream, args);
   } else if (args.width <= 64) {
     launch_in_registers<T, LaneTeam, 8, 2 * kHalves, true>(stream, args);
   } else if (args.width <= 512) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
+#include "optimizer/dense_copy.cuh"
 #include "optimizer/lamb.hpp"
 #include "optimizer/optimizer_math.hpp"
 #include "optimizer/square_sums.cuh"
@@ -81,7 +82,11 @@ __global__ void __launch_bounds__(kBlockThreads)
   auto const& piece = piece_of_block(table.pieces, table.count);
   auto const& update = piece.update;
   LambPlace const place(piece_thread(piece), update.count, piece.aligned);
-  if (!place.exists() || is_skipped(step)) {
+  if (!place.exists()) {
+    return;
+  }
+  if (is_skipped(step)) {
+    copy_unchanged(update, place);
     return;
   }
   StepRule const step_rule = rule_of_step<kLamb>(rule, update.numbers, step);
@@ -95,6 +100,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     move_by_update(rate, moved, weight.lanes[k]);
   }
   place.store(update.weight, weight);
+  store_copy(update, place, weight);
 }
 
 }  // namespace
@@ -124,7 +130,7 @@ void update_dense_by_lamb(CudaStream stream,
       launch();
     }
     if (update.count > 0) {
-      bool const aligned = quads_fit(update.weight, update.gradient, update.state0, update.state1);
+      bool const aligned = quads_fit(update);
       auto const chunks = chunks_of(update.count, kLambChunk);
       table.add({update, workspace, 0, static_cast<unsigned>(chunks), aligned}, chunks);
       workspace += 2 * chunks + 1;

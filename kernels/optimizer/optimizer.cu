@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/launch.cuh"
 #include "common/vector_map.cuh"
+#include "optimizer/dense_copy.cuh"
 #include "optimizer/lamb.hpp"
 #include "optimizer/optimizer.hpp"
 #include "optimizer/optimizer_math.hpp"
@@ -26,7 +27,11 @@ __global__ void __launch_bounds__(kBlockThreads)
   auto const& piece = piece_of_block(table.pieces, table.count);
   auto const& update = piece.update;
   QuadPlace const place(piece_thread(piece), update.count, piece.aligned);
-  if (!place.exists() || is_skipped(step)) {
+  if (!place.exists()) {
+    return;
+  }
+  if (is_skipped(step)) {
+    copy_unchanged(update, place);
     return;
   }
   auto weight = place.load(update.weight);
@@ -44,6 +49,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     move<Kind>(step_rule, gradient.lanes[k], weight.lanes[k], state0.lanes[k], state1.lanes[k]);
   }
   place.store(update.weight, weight);
+  store_copy(update, place, weight);
   if constexpr (has_state0<Kind>) {
     place.store(update.state0, state0);
   }
@@ -80,8 +86,7 @@ void update_dense(CudaStream stream,
       table = {};
     }
     if (update.count > 0) {
-      bool const aligned = quads_fit(update.weight, update.gradient, update.state0, update.state1);
-      table.add({update, 0, aligned}, grid_for(update.count, 4 * kBlockThreads));
+      table.add({update, 0, quads_fit(update)}, grid_for(update.count, 4 * kBlockThreads));
     }
   }
   launch();

@@ -147,12 +147,16 @@ struct DenseUpdate {
   float* state1;
   std::int64_t count;
   GroupNumbers numbers = {};
+  DType copy_dtype = DType::bfloat16;  ///< float16 or bfloat16
+  /// [count], the weight rounded to nearest even, which is written in a step that is skipped, too;
+  /// null: no copy is kept.
+  void* copy = nullptr;
 };
 /// Returns the bytes of workspace that update_dense() needs: none, except for LAMB.
 [[nodiscard]] std::size_t dense_workspace_bytes(OptimizerKind kind,
                                                 std::span<DenseUpdate const> updates);
-/// Updates the weights and the optimizer state of any number of dense tensors, up to 48 per launch.
-/// LAMB has three launches instead of one.
+/// Updates the weights and the optimizer state of any number of dense tensors, up to 48 per launch,
+/// and writes their copies. LAMB has three launches instead of one.
 void update_dense(HostStream stream,
                   OptimizerRule const& rule,
                   StepState const* step,

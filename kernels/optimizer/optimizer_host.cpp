@@ -102,6 +102,23 @@ void move_dense_by_lamb(StepRule const& rule, DenseUpdate const& update, double*
   });
 }
 
+/// Writes the copy of a weight, if it has one.
+void write_copy(DenseUpdate const& update) {
+  if (update.copy == nullptr) {
+    return;
+  }
+  with_real_type("update_dense: a copy", update.copy_dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    auto* const copy = static_cast<T*>(update.copy);
+    parallel_ranges(
+        update.count, grain_of(sizeof(float)), [&](std::int64_t begin, std::int64_t end) {
+          for (auto i = begin; i < end; ++i) {
+            copy[i] = from_float<T>(update.weight[i]);
+          }
+        });
+  });
+}
+
 }  // namespace
 
 std::size_t dense_workspace_bytes(OptimizerKind kind, std::span<DenseUpdate const> updates) {
@@ -122,21 +139,23 @@ void update_dense(HostStream stream,
                   void* workspace) {
   stream.run([rule, step, updates = std::vector(updates.begin(), updates.end()), workspace] {
     if (is_skipped(step)) {
-      return;
-    }
-    if (rule.kind == OptimizerKind::lamb) {
+      // Changes no weight, but writes the copies.
+    } else if (rule.kind == OptimizerKind::lamb) {
       for (auto const& update : updates) {
         move_dense_by_lamb(rule_of_step<OptimizerKind::lamb>(rule, update.numbers, step),
                            update,
                            static_cast<double*>(workspace));
       }
-      return;
+    } else {
+      with_dense_kind(rule.kind, [&](auto kind) {
+        for (auto const& update : updates) {
+          move_dense<kind()>(rule_of_step<kind()>(rule, update.numbers, step), update);
+        }
+      });
     }
-    with_dense_kind(rule.kind, [&](auto kind) {
-      for (auto const& update : updates) {
-        move_dense<kind()>(rule_of_step<kind()>(rule, update.numbers, step), update);
-      }
-    });
+    for (auto const& update : updates) {
+      write_copy(update);
+    }
   });
 }
 

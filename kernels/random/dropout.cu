@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/float_conversions.cuh"
 #include "common/launch.cuh"
 #include "common/philox.hpp"
+#include "common/real_types.hpp"
 #include "common/vector_map.cuh"
 #include "random/dropout.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 namespace msstream::ops::kernels {
@@ -22,7 +25,7 @@ __global__ void advance_random_kernel(RandomState* state) {
 /// Each thread has the four columns of one Philox block of one sample. `Index` holds the number of
 /// all blocks, and is 32 bits wide if possible, because a division of 64 bits takes as long as the
 /// random numbers.
-template <class Index, bool kQuads>
+template <class T, class Index, bool kQuads>
 __global__ void __launch_bounds__(kBlockThreads)
     dropout_kernel(__grid_constant__ DropoutArgs const args, Index blocks_a_sample, Index blocks) {
   auto const state = *args.state;
@@ -39,35 +42,40 @@ __global__ void __launch_bounds__(kBlockThreads)
                                             args.first_sample + static_cast<std::int64_t>(row),
                                             state.step),
                             philox_key(state.seed, args.stream));
-  auto const kept = [&](int k, float value) {
-    return words.at[k] >= args.threshold ? __fmul_rn(value, args.scale) : 0.0F;
+  auto const kept = [&](int k, T value) {
+    return narrowed<T>(words.at[k] >= args.threshold ? __fmul_rn(widen(value), args.scale) : 0.0F);
   };
+  auto const* const input = static_cast<T const*>(args.input);
+  auto* const output = static_cast<T*>(args.output);
   auto const first = static_cast<std::int64_t>(row) * args.columns + 4 * std::int64_t{block};
   if constexpr (kQuads) {
-    Quad quad = *reinterpret_cast<Quad const*>(args.input + first);
+    auto quad = *reinterpret_cast<Pack<T, 4> const*>(input + first);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       quad.lanes[k] = kept(k, quad.lanes[k]);
     }
-    *reinterpret_cast<Quad*>(args.output + first) = quad;
+    *reinterpret_cast<Pack<T, 4>*>(output + first) = quad;
   } else {
     auto const exist = args.columns - 4 * std::int64_t{block};
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       if (k < exist) {
-        args.output[first + k] = kept(k, args.input[first + k]);
+        output[first + k] = kept(k, input[first + k]);
       }
     }
   }
 }
 
-template <class Index>
+template <class T, class Index>
 void launch_dropout(CudaStream stream,
                     DropoutArgs const& args,
                     std::int64_t blocks_a_sample,
                     std::int64_t blocks) {
-  bool const quads = args.columns % 4 == 0 && quads_fit(args.input, args.output);
-  auto* const kernel = quads ? dropout_kernel<Index, true> : dropout_kernel<Index, false>;
+  auto const fits = [](void const* array) {
+    return reinterpret_cast<std::uintptr_t>(array) % alignof(Pack<T, 4>) == 0;
+  };
+  bool const quads = args.columns % 4 == 0 && fits(args.input) && fits(args.output);
+  auto* const kernel = quads ? dropout_kernel<T, Index, true> : dropout_kernel<T, Index, false>;
   // One block even without elements, which stores the state.
   auto const grid = std::max(grid_for(blocks, kBlockThreads), 1U);
   kernel<<<grid, kBlockThreads, 0, stream>>>(
@@ -95,12 +103,15 @@ void dropout(CudaStream stream, DropoutArgs const& args) {
   if (blocks == 0 && args.drawn == nullptr) {
     return;
   }
-  // The last threads of the grid must not wrap around.
-  if (blocks < std::numeric_limits<std::int32_t>::max()) {
-    launch_dropout<std::uint32_t>(stream, args, blocks_a_sample, blocks);
-  } else {
-    launch_dropout<std::int64_t>(stream, args, blocks_a_sample, blocks);
-  }
+  with_real_type("dropout: a tensor", args.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    // The last threads of the grid must not wrap around.
+    if (blocks < std::numeric_limits<std::int32_t>::max()) {
+      launch_dropout<T, std::uint32_t>(stream, args, blocks_a_sample, blocks);
+    } else {
+      launch_dropout<T, std::int64_t>(stream, args, blocks_a_sample, blocks);
+    }
+  });
 }
 
 }  // namespace msstream::ops::kernels

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <msstream/base/dtype.hpp>
 #include <msstream/runtime/stream_ref.hpp>
 
 #include <cstdint>
@@ -22,11 +23,11 @@ void advance_random(CudaStream stream, RandomState* state);
 /// Computes output[s, c] = scale * input[s, c] for the elements that are kept, and 0 for the
 /// others. An element is kept if its random word is at least `threshold`. The word depends on the
 /// state, the stream, the number of the sample and the column alone; the bits are equal on both
-/// runtimes. The output may be the input. Serves the forward and, with the state that the forward
-/// has drawn with, the backward.
+/// runtimes. Computed in float32, and rounded once. The output may be the input. Serves the forward
+/// and, with the state that the forward has drawn with, the backward.
 struct DropoutArgs {
-  float const* input;  ///< [samples, columns]
-  float* output;       ///< [samples, columns]
+  void const* input;  ///< [samples, columns] of `dtype`
+  void* output;       ///< [samples, columns] of `dtype`
   std::int64_t samples;
   std::int64_t columns;
   std::int64_t first_sample;  ///< the number of row 0
@@ -34,7 +35,8 @@ struct DropoutArgs {
   std::uint32_t threshold;
   float scale;
   RandomState const* state;
-  RandomState* drawn;  ///< receives the state, or null
+  RandomState* drawn;            ///< receives the state, or null
+  DType dtype = DType::float32;  ///< float32, float16 or bfloat16
 };
 void dropout(HostStream stream, DropoutArgs const& args);
 void dropout(CudaStream stream, DropoutArgs const& args);

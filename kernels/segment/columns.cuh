@@ -75,6 +75,25 @@ __device__ Columns<Count> load_written(float const* from) {
   return columns;
 }
 
+/// Stores those columns of a row that exist, of which the first is `column` and the others follow
+/// at a distance of `Apart`. If that is 1, all of them exist.
+template <int Apart, int Count>
+__device__ void store_columns_apart(float* row,
+                                    std::int64_t column,
+                                    std::int64_t width,
+                                    Columns<Count> const& columns) {
+  if constexpr (Apart == 1) {
+    store_columns(row + column, columns);
+  } else {
+#pragma unroll
+    for (int c = 0; c < Count; ++c) {
+      if (column + c * Apart < width) {
+        row[column + c * Apart] = columns.at[c];
+      }
+    }
+  }
+}
+
 /// The output of a reduction, which receives the total of each segment.
 struct SegmentOutput {
   float* rows;
@@ -82,7 +101,7 @@ struct SegmentOutput {
   SegmentReduction reduction;
   float empty_value;
 
-  template <int Count>
+  template <int Apart = 1, int Count>
   __device__ void write(std::int64_t segment,
                         std::int64_t column,
                         Columns<Count> total,
@@ -90,7 +109,7 @@ struct SegmentOutput {
     if (divides(reduction)) {
       total.divide(segment_divisor(reduction, places));
     }
-    store_columns(rows + segment * width + column, total);
+    store_columns_apart<Apart>(rows + segment * width, column, width, total);
   }
   template <int Count>
   __device__ void write_empty(std::int64_t segment, std::int64_t column) const {

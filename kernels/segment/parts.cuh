@@ -28,15 +28,22 @@ namespace msstream::ops::kernels {
 // segments, which its groups of lanes share equally.
 
 /// The parts of equal length into which the positions of a segment reduction are cut. Depends only
-/// on the sizes.
+/// on the sizes, and on whether rows are read in vectors.
 struct SpanParts {
+  std::int64_t slices;  ///< the numbers of columns that a team of lanes reduces at once
   std::int64_t places;
   std::int64_t parts;
 
-  SpanParts(std::int64_t capacity, RowLanes const& shape)
-      : places(fewest_places_of_part(shape.width)) {
-    auto const share = ceil_div(capacity * span_team_lanes(shape.lanes()), kSpanLanes);
-    places = std::clamp(ceil_div(share, places) * places, places, kMostPlacesOfPart);
+  SpanParts(std::int64_t capacity, std::int64_t row_width, bool are_vectors) {
+    auto const width = std::max<std::int64_t>(row_width, 1);
+    int const lanes = RowLanes(width, are_vectors ? 4 : 1).lanes();
+    slices = ceil_div<std::int64_t>(width, lanes * span_columns(width, are_vectors));
+    auto const teams = std::max<std::int64_t>(kSpanLanes / (span_team_lanes(lanes) * slices), 1);
+    auto const fewest = fewest_places_of_part(width);
+    auto const most = most_places_of_part(width);
+    auto const rounds = std::max<std::int64_t>(ceil_div(capacity, teams * most), 1);
+    auto const share = ceil_div(capacity, teams * rounds);
+    places = std::clamp(ceil_div(share, fewest) * fewest, fewest, most);
     parts = ceil_div(capacity, places);
   }
 };
@@ -53,21 +60,45 @@ struct SpanBorders {
         ends_here(workspace.take<std::int64_t>(parts.parts)) {}
 };
 
-/// The rows that a thread has requested, copied asynchronously into shared memory. Each thread
-/// reads only rows that it requested, so that it has to wait only for its own copies.
-template <int Count, int Batch>
+/// The columns of rows that a thread has requested, copied asynchronously into shared memory:
+/// `Count` columns at a distance of `Apart`. Each thread reads only columns that it requested, so
+/// that it has to wait only for its own copies.
+template <int Count, int Apart, int Batch>
 class RowsAhead {
  public:
   /// Uses `memory` in shared memory, which must have room for kSpanStages * Batch * kSpanThreads
   /// rows.
-  explicit __device__ RowsAhead(float* memory) : memory_(memory + threadIdx.x * Count) {}
+  explicit __device__ RowsAhead(float* memory)
+      : memory_(memory + threadIdx.x * (Apart == 1 ? Count : 1)) {}
 
-  /// Starts the copy of row k of a batch into shared memory.
-  __device__ void ask(int stage, int k, float const* from) const {
-    __pipeline_memcpy_async(slot(stage, k), from, Count * sizeof(float));
+  /// Starts the copy of row k of a batch into shared memory, of which `columns` columns exist from
+  /// the thread's first one on.
+  __device__ void ask(int stage, int k, float const* from, int columns) const {
+    auto* const to = slot(stage, k);
+    if constexpr (Apart == 1) {
+      __pipeline_memcpy_async(to, from, Count * sizeof(float));
+    } else {
+#pragma unroll
+      for (int c = 0; c < Count; ++c) {
+        if (c * Apart < columns) {
+          __pipeline_memcpy_async(to + c * kSpanThreads, from + c * Apart, sizeof(float));
+        }
+      }
+    }
   }
+  /// Returns row k of a batch, whose columns that do not exist are undefined.
   __device__ Columns<Count> row(int stage, int k) const {
-    return load_written<Count>(slot(stage, k));
+    auto const* const from = slot(stage, k);
+    if constexpr (Apart == 1) {
+      return load_written<Count>(from);
+    } else {
+      Columns<Count> columns;
+#pragma unroll
+      for (int c = 0; c < Count; ++c) {
+        columns.at[c] = from[c * kSpanThreads];
+      }
+      return columns;
+    }
   }
 
  private:
@@ -83,8 +114,10 @@ class RowsAhead {
 /// share them. These blocks start one after the other, so that neighbouring columns of a row, which
 /// may share a sector of the cache, are read at about the same time. If rows are not short, a team
 /// has all lanes of a warp, which then do not diverge. Lanes that hold the same column process the
-/// batches of rows in turn, and their results are combined where a segment ends.
-template <class Combiner, class Rows, int Count>
+/// batches of rows in turn, and their results are combined where a segment ends. A lane has `Count`
+/// columns at a distance of `Apart`: neighbours, or as far apart as a warp has lanes, all of which
+/// hold a row.
+template <class Combiner, class Rows, int Count, int Apart>
 __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     span_parts_kernel(Rows source,
                       SegmentBounds bounds,
@@ -94,7 +127,7 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
                       SpanBorders borders) {
   constexpr int kBatch = span_batch_rows(Count);
   __shared__ __align__(16) float memory[kSpanStages * kBatch * kSpanThreads * Count];
-  RowsAhead<Count, kBatch> const ahead(memory);
+  RowsAhead<Count, Apart, kBatch> const ahead(memory);
   LaneGroup const team(span_team_lanes(shape.lanes()));
   int const turns = team.lanes >> shape.log2_lanes;
   int const step = kBatch * turns;
@@ -117,7 +150,8 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
     }
     return;
   }
-  int const column = (static_cast<int>(share) * shape.lanes() + shape.lane()) * Count;
+  int const column =
+      static_cast<int>(share) * shape.lanes() * Count + shape.lane() * (Apart == 1 ? Count : 1);
   bool const is_column = column < shape.width;
   auto const length = static_cast<int>(places.end - places.begin);
   int const turn = (team.lane >> shape.log2_lanes) * kBatch;
@@ -130,7 +164,7 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       if (is_column && from + turn + k < length) {
-        ahead.ask(stage, k, columns + std::int64_t{batch.row(k)} * width);
+        ahead.ask(stage, k, columns + std::int64_t{batch.row(k)} * width, width - column);
       }
     }
     __pipeline_commit();
@@ -174,9 +208,9 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
   auto const store = [&](int last_border) {
     of_all_turns(last_border);
     if (stores && is_head) {
-      store_columns(borders.heads + part * shape.width + column, total);
+      store_columns_apart<Apart>(borders.heads + part * shape.width, column, shape.width, total);
     } else if (stores && !cursor.is_bad()) {
-      output.write(cursor.segment(), column, total, cursor.end() - begin);
+      output.template write<Apart>(cursor.segment(), column, total, cursor.end() - begin);
     }
   };
   int stage = 0;
@@ -220,7 +254,7 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks)
   }
   of_all_turns(length);
   if (stores) {
-    store_columns(borders.tails + part * shape.width + column, total);
+    store_columns_apart<Apart>(borders.tails + part * shape.width, column, shape.width, total);
   }
 }
 

@@ -196,15 +196,19 @@ void launch_spans(CudaStream stream, SpanArgs const& args, Rows const& rows) {
     check_launch("segment_reduce, narrow rows");
     return;
   }
-  SpanParts const parts(args.capacity, shape);
+  SpanParts const parts(args.capacity, args.width, Count == 4);
   WorkspaceLayout workspace(args.workspace);
   SpanBorders const borders(workspace, parts, args.width);
   if (parts.parts > 0) {
-    dim3 const grid(
-        grid_for(parts.parts, kSpanThreads / span_team_lanes(shape.lanes())),
-        static_cast<unsigned>(ceil_div<std::int64_t>(args.width, shape.lanes() * Count)));
-    span_parts_kernel<Combiner, Rows, Count>
-        <<<grid, kSpanThreads, 0, stream>>>(rows, bounds, shape, parts, output, borders);
+    dim3 const grid(grid_for(parts.parts, kSpanThreads / span_team_lanes(shape.lanes())),
+                    static_cast<unsigned>(parts.slices));
+    auto* kernel = span_parts_kernel<Combiner, Rows, Count, 1>;
+    if constexpr (Count == 1) {
+      if (span_columns(args.width, false) == kColumnsApart) {
+        kernel = span_parts_kernel<Combiner, Rows, kColumnsApart, 32>;
+      }
+    }
+    kernel<<<grid, kSpanThreads, 0, stream>>>(rows, bounds, shape, parts, output, borders);
     check_launch("segment_reduce, parts");
   }
   auto const columns = args.width <= kMostSharedWidth ? kBorderColumns : kWideBorderColumns;

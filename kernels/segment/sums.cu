@@ -9,12 +9,12 @@ std::size_t span_workspace_bytes(std::int64_t capacity, std::int64_t segments, s
   }
   // The workspace has the larger of two sizes, because it is not known yet whether rows can be read
   // four floats at a time.
-  auto const bytes_of = [&](int columns_a_lane) {
+  auto const bytes_of = [&](bool are_vectors) {
     WorkspaceLayout workspace(nullptr);
-    SpanBorders(workspace, SpanParts(capacity, RowLanes(width, columns_a_lane)), width);
+    SpanBorders(workspace, SpanParts(capacity, width, are_vectors), width);
     return workspace.bytes();
   };
-  return std::max(bytes_of(1), bytes_of(4));
+  return std::max(bytes_of(false), bytes_of(true));
 }
 
 void sum_spans(CudaStream stream, SpanArgs const& args) {

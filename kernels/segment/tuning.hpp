@@ -37,18 +37,32 @@ constexpr int narrow_team_lanes(std::int64_t capacity, std::int64_t segments, in
   return lanes;
 }
 
-/// The number of lanes that share the positions of all segments: four times as many as a large GPU
-/// holds at once, so that the last wave of blocks is a small part of the time.
-inline constexpr std::int64_t kSpanLanes = std::int64_t{1} << 19;
-/// The least and the greatest number of positions in a part of a segment reduction. The least
-/// number is large enough to hide the search for the part's first segment, and for narrow rows as
-/// large as the number of rows that a team of lanes requests together.
+/// The number of lanes that share the positions of all segments: about as many as a large GPU holds
+/// at once, because each group of lanes first waits for the offsets and the rows of its part.
+inline constexpr std::int64_t kSpanLanes = std::int64_t{3} << 15;
+/// The least number of positions in a part of a segment reduction. It is large enough to hide the
+/// search for the part's first segment, and for narrow rows as large as the number of rows that a
+/// team of lanes requests together.
 inline constexpr std::int64_t kFewestPlacesOfPart = 16;
 inline constexpr std::int64_t kFewestNarrowPlacesOfPart = 32;
 constexpr std::int64_t fewest_places_of_part(std::int64_t width) {
   return width <= kNarrowWidth ? kFewestNarrowPlacesOfPart : kFewestPlacesOfPart;
 }
-inline constexpr std::int64_t kMostPlacesOfPart = 256;
+/// The greatest number of positions in a part. With more positions, groups of lanes have several
+/// parts each, so that none keeps the others waiting long. Parts of fewer columns may be longer.
+constexpr std::int64_t most_places_of_part(std::int64_t width) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 15;
+  constexpr std::int64_t kLeast = 256;
+  constexpr std::int64_t kMost = 1024;
+  auto const places = kElements / width;
+  return places < kLeast ? kLeast : places > kMost ? kMost : places;
+}
+/// Returns how many columns each lane reduces: four neighbouring ones where rows can be read in
+/// vectors, otherwise one, or kColumnsApart that are the lanes of a warp apart.
+inline constexpr int kColumnsApart = 2;
+constexpr int span_columns(std::int64_t width, bool are_vectors) {
+  return are_vectors ? 4 : width > 32 ? kColumnsApart : 1;
+}
 
 inline constexpr int kSpanThreads = 128;
 inline constexpr int kSpanBlocks = 6;  ///< blocks per SM

@@ -115,18 +115,34 @@ class AnyCapturedStep::State {
     for (auto const& check : captured_.checks) {
       check();
     }
+    for (auto const& follower : captured_.followers) {
+      follower->before_replay(issued_at);
+    }
     accesses.add(replays_, AccessMode::write);  // the destructor waits for the last replay
     accesses.add(memory_->launches, AccessMode::write);
     constexpr char const* name = "replay";
     OperationGroup const chosen(state, name, memory_->libraries().lender());
     ReplayedUses const uses(captured_, *state.context->runtime);
-    return submit_observed(
+    auto const position = submit_observed(
         {state, *chosen, name, StreamKind::compute, issued_at, uses},
         accesses,
         WorkRef::native([runtime = state.context->runtime.get(), graph = captured_.graph->native()](
                             NativeStream stream) { runtime->launch_graph(graph, stream); }));
+    for (auto const& follower : captured_.followers) {
+      follower->after_replay();
+    }
+    return position;
   }
-  [[nodiscard]] NativeGraph native() const noexcept { return captured_.graph->native(); }
+  [[nodiscard]] NativeGraph native() const {
+    if (!captured_.followers.empty()) {
+      throw std::logic_error(
+          "CapturedStep::native: the step uses copies of parameters that an optimizer keeps in "
+          "half "
+          "precision, which a launch of the graph would not follow; use replay(), or "
+          "OptimizerOptions::copies of fp32");
+    }
+    return captured_.graph->native();
+  }
 
  private:
   using Captured = Capture::Captured;
@@ -155,7 +171,7 @@ AnyCapturedStep::~AnyCapturedStep() = default;
 order::Position AnyCapturedStep::replay(std::source_location issued_at) {
   return state_->replay(issued_at);
 }
-NativeGraph AnyCapturedStep::native() const noexcept {
+NativeGraph AnyCapturedStep::native() const {
   return state_->native();
 }
 

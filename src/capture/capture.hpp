@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -151,6 +152,7 @@ class Capture final : public OpenCapture {
     std::shared_ptr<Graph> graph;
     std::vector<Use> uses;
     std::vector<std::function<void()>> checks;  ///< to be called before each replay
+    std::vector<std::shared_ptr<ReplayFollower>> followers = {};
   };
 
   Capture(std::shared_ptr<StreamContext> context, std::shared_ptr<CaptureMemory> memory)
@@ -192,7 +194,11 @@ class Capture final : public OpenCapture {
     for (auto const& [block, noted] : noted_) {
       noted.use.require_owner();
     }
-    Captured captured{std::make_shared<Graph>(*this), {}, std::move(checks_)};
+    for (std::size_t i = 0; i < followers_.size(); ++i) {
+      followers_[i]->end_of_capture(*this);
+    }
+    Captured captured{
+        std::make_shared<Graph>(*this), {}, std::move(checks_), std::move(followers_)};
     for (auto& [block, noted] : noted_) {
       captured.uses.push_back(std::move(noted.use));
       captured.uses.back().count();
@@ -249,6 +255,9 @@ class Capture final : public OpenCapture {
     unfinished_.push_back(std::move(message));
   }
   void before_replay(std::function<void()> check) override { checks_.push_back(std::move(check)); }
+  void follow(std::shared_ptr<ReplayFollower> follower) override {
+    followers_.push_back(std::move(follower));
+  }
   void keep_with_graph(std::shared_ptr<void const> object) override {
     if (std::find(kept_.begin(), kept_.end(), object) == kept_.end()) {
       kept_.push_back(std::move(object));
@@ -284,6 +293,7 @@ class Capture final : public OpenCapture {
   std::unordered_map<memory::Block*, Noted> noted_;
   std::vector<std::weak_ptr<std::string const>> unfinished_;
   std::vector<std::function<void()>> checks_;
+  std::vector<std::shared_ptr<ReplayFollower>> followers_;
   std::vector<std::shared_ptr<void const>> kept_;
   StreamCapture streams_;  ///< destroyed first, because its work uses the other members
   bool over_ = false;

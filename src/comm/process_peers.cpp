@@ -45,7 +45,7 @@ class ProcessPeers final : public PeersOfProcesses {
         process_(std::move(process)),
         prefix_(fmt::format(
             "{}/{}/", key_of(group_, name), process_->next_generation(key_of(group_, name)))) {
-    set(fmt::format("made/{}", rank_), "");
+    set_or_fail(fmt::format("made/{}", rank_), "");
     auto const constructor = fmt::format("{}, in which rank {} waits at {}:{}",
                                          entry_of(name),
                                          rank_,
@@ -62,7 +62,7 @@ class ProcessPeers final : public PeersOfProcesses {
 
   [[nodiscard]] std::string share(std::string const& value_of_first) override {
     if (rank_ == 0) {
-      set("shared", value_of_first);
+      set_or_fail("shared", value_of_first);
       return value_of_first;
     }
     return await("shared", 0, "the constructor of the communicator");
@@ -76,7 +76,7 @@ class ProcessPeers final : public PeersOfProcesses {
       return fmt::format("exchange/{}/{}", turn, rank);
     };
     ++exchanges_;
-    set(key(rank_), number + own);
+    set_or_fail(key(rank_), number + own);
     std::vector<std::string> texts;
     for (int other = 0; other < size_; ++other) {
       auto const why = fmt::format("an exchange between the ranks, in which rank {} waits", rank_);
@@ -101,12 +101,11 @@ class ProcessPeers final : public PeersOfProcesses {
         look_at_gone(*gone);
       }
       bool const looks_for_left = is_in_flight && left_ranks_ == LeftRanks::found_by_looking;
-      if (auto const left = looks_for_left ? get("left") : std::nullopt) {
+      if (auto const left = looks_for_left ? left_and_needed() : std::nullopt) {
         // Collectives that it has taken part in end soon.
         constexpr int kLooks = 10;
         if (++looks_since_left_ > kLooks) {
-          lose(rank_of(*left),
-               "it has ended its communicator, and a collective in flight needs it");
+          lose(*left, "it has ended its communicator, and a collective in flight needs it");
         }
       } else {
         looks_since_left_ = 0;
@@ -209,6 +208,35 @@ class ProcessPeers final : public PeersOfProcesses {
   [[nodiscard]] std::optional<std::string> get(std::string const& key) {
     return process_->store().get(prefix_ + key);
   }
+  /// Like set(), for what the other ranks wait for. If the store has ended, fails with the loss of
+  /// the rank that serves it.
+  void set_or_fail(std::string const& key, std::string const& value) {
+    try {
+      set(key, value);
+    } catch (std::runtime_error const& error) {
+      fail_without_store(error);
+    }
+  }
+  /// Fails because the store has ended, and throws the failure, which may be an earlier one.
+  [[noreturn]] void fail_without_store(std::runtime_error const& error) {
+    fail(kServer, error.what());
+    rethrow_failure(nullptr);
+    throw error;
+  }
+  /// Returns a rank that has ended its communicator and that this rank's latest collective needs,
+  /// if there is one. Ranks may leave while others go on sending to each other.
+  [[nodiscard]] std::optional<int> left_and_needed() {
+    std::unique_lock lock(mutex_);
+    auto const peer =
+        latest_ && is_between_two(latest_->what) ? std::optional(latest_->what.peer) : std::nullopt;
+    lock.unlock();
+    if (peer) {
+      return get(fmt::format("left/{}", *peer)) ? peer : std::nullopt;
+    }
+    auto const left = get("left");
+    return left ? std::optional(rank_of(*left)) : std::nullopt;
+  }
+
   /// Returns the key's value when it has one that begins with `prefix`. Fails with the loss of
   /// `rank` after the timeout. Looks for failures itself if the prefix is empty, as only the
   /// constructor of the communicator may, which has no watch yet.
@@ -243,9 +271,7 @@ class ProcessPeers final : public PeersOfProcesses {
     } catch (PeerLost const&) {
       throw;
     } catch (std::runtime_error const& error) {
-      fail(kServer, error.what());
-      rethrow_failure(nullptr);
-      throw;
+      fail_without_store(error);
     }
   }
 

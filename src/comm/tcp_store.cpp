@@ -294,7 +294,7 @@ std::optional<std::string> TcpStore::ask(char what,
                                          std::string const& key,
                                          std::string const& value) {
   if (key.size() > kMostBytes || value.size() > kMostBytes) {
-    throw std::runtime_error(
+    throw std::length_error(  // which is no loss of rank 0
         fmt::format("the value of '{}' has {} bytes; the store of rank 0 takes at most {}",
                     key,
                     value.size(),

@@ -52,7 +52,7 @@ class TcpStoreServer {
 };
 
 /// A process's connection to the store. Thread-safe. Every function throws std::runtime_error,
-/// naming host and port, if the connection has ended.
+/// naming host and port, if the connection has ended, and std::length_error for more than 64 MiB.
 class TcpStore {
  public:
   /// Connects, and tries again until the timeout, because the server may start later. Throws

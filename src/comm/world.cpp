@@ -107,27 +107,50 @@ constexpr LauncherVariables kSlurm{
   return std::nullopt;
 }
 
-/// Throws std::invalid_argument if the rank and size of torchrun's variables are not those of
-/// mpirun's. torchrun may itself be started by mpirun, once for each machine: the variables of its
-/// workers then rightly differ.
-void require_agreement(Variables const& variables,
-                       World const& torch,
-                       World const& mpi,
-                       LauncherVariables const& mpi_variables) {
-  bool const by_torchrun =
-      is_set(variables, "TORCHELASTIC_RUN_ID") || is_set(variables, "GROUP_RANK");
-  if (by_torchrun || mpi.size() == 1) {
-    return;
-  }
-  require(torch.rank() == mpi.rank() && torch.size() == mpi.size(),
+/// Returns whether torchrun itself has set its variables. It may have been started by another
+/// launcher, once for each machine: the variables of its workers then rightly differ.
+[[nodiscard]] bool is_by_torchrun(Variables const& variables) {
+  return is_set(variables, "TORCHELASTIC_RUN_ID") || is_set(variables, "GROUP_RANK");
+}
+
+/// Throws std::invalid_argument if two launchers' ranks and sizes are not the same.
+void require_same(World const& torch, World const& other, LauncherVariables const& of_other) {
+  require(torch.rank() == other.rank() && torch.size() == other.size(),
           "RANK is {} of WORLD_SIZE {}, but {} is {} of {} {}: expected equal numbers, or the "
           "variables of one launcher",
           torch.rank(),
           torch.size(),
-          mpi_variables.rank,
-          mpi.rank(),
-          mpi_variables.size,
-          mpi.size());
+          of_other.rank,
+          other.rank(),
+          of_other.size,
+          other.size());
+}
+
+/// Throws std::invalid_argument if the rank and size of torchrun's variables are not those of
+/// mpirun's.
+void require_agreement(Variables const& variables,
+                       World const& torch,
+                       World const& mpi,
+                       LauncherVariables const& mpi_variables) {
+  if (!is_by_torchrun(variables) && mpi.size() != 1) {
+    require_same(torch, mpi, mpi_variables);
+  }
+}
+
+/// Throws std::invalid_argument if Slurm has started as many tasks as torchrun's variables count,
+/// and this task has another rank by them: a shell has exported one RANK to all tasks. Other
+/// numbers of tasks start launchers of their own, once for each machine. So may task 0, which is
+/// also what a batch script is, whatever number of tasks it has.
+void require_agreement_with_slurm(Variables const& variables, World const& torch) {
+  bool const is_task = is_set(variables, kSlurm.rank) && is_set(variables, kSlurm.size) &&
+                       is_set(variables, kSlurm.local_rank);
+  if (is_by_torchrun(variables) || !is_task) {
+    return;
+  }
+  auto const task = world_of_launcher(variables, kSlurm);
+  if (task->size() == torch.size() && task->rank() != 0) {
+    require_same(torch, *task, kSlurm);
+  }
 }
 
 }  // namespace
@@ -139,6 +162,8 @@ World world_of(Variables const& variables) {
   if (torch) {
     if (mpi) {
       require_agreement(variables, *torch, *mpi, *mpi_variables);
+    } else {
+      require_agreement_with_slurm(variables, *torch);
     }
     return *torch;
   }

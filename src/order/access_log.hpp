@@ -6,6 +6,8 @@
 #include <msstream/order/detail/position_set.hpp>
 #include <msstream/order/position.hpp>
 
+#include <cstdint>
+
 namespace msstream::order {
 
 /// The positions of the operations that last wrote a piece of memory, and of those that have read
@@ -38,6 +40,7 @@ class AccessLog {
   void note_write(Position position) {
     clear();
     writes_.add(position);
+    ++write_count_;
   }
   /// Adds the accesses of another piece of memory, which becomes part of the log's memory.
   void note_all_of(AccessLog const& other) {
@@ -50,7 +53,10 @@ class AccessLog {
   }
   /// Notes a use that may have both read and written, concurrently with other unordered uses on
   /// other streams. Earlier uses are kept, because this one was not ordered after them.
-  void note_unordered_write(Position position) { writes_.add(position); }
+  void note_unordered_write(Position position) {
+    writes_.add(position);
+    ++write_count_;
+  }
   void clear() noexcept {
     writes_.clear();
     reads_.clear();
@@ -59,6 +65,9 @@ class AccessLog {
   [[nodiscard]] bool empty() const noexcept { return writes_.size() + reads_.size() == 0; }
   [[nodiscard]] PositionSet const& writes() const noexcept { return writes_; }
   [[nodiscard]] PositionSet const& reads() const noexcept { return reads_; }
+  /// Returns how many writes have been noted, which tells whether the memory has been written
+  /// between two calls. Neither clear() nor note_all_of() changes it.
+  [[nodiscard]] std::uint64_t write_count() const noexcept { return write_count_; }
 
  private:
   void add_writes(PositionSet& needed) const {
@@ -69,6 +78,7 @@ class AccessLog {
 
   PositionSet writes_;
   PositionSet reads_;
+  std::uint64_t write_count_ = 0;
 };
 
 }  // namespace msstream::order

@@ -132,7 +132,10 @@ bool ProgressLine::is_due(Clock::time_point now) {
   if (!total_) {
     return now - drawn_.value_or(started_) >= kBetweenLines;
   }
-  // Prints at most nine lines here, since finish() prints the last one.
+  // Prints at most nine lines here, since finish() prints the last one, which says 100%.
+  if (done_ >= *total_) {
+    return false;
+  }
   std::int64_t const tenths = std::min<std::int64_t>(parts_done(10), 9);
   return tenths > std::exchange(tenths_shown_, std::max(tenths_shown_, tenths));
 }

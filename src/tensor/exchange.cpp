@@ -10,6 +10,7 @@ namespace msstream::detail {
 
 void await_uses(AnyTensor const& tensor, char const* call) {
   synchronize_uses(*tensor.block(), AccessMode::write, call);
+  tensor.block()->shared_outside = true;
 }
 
 void note_writes_of(AnyStream const& stream, AnyTensor const& tensor) {

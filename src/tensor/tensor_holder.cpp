@@ -62,6 +62,9 @@ void AnyTensorHolder::hold(memory::BlockRef const& block,
     }
     streams_[i]->follow(needed);
   }
+  if (mode != AccessMode::read) {
+    block->shared_outside = true;
+  }
   held.observed = announce(block, mode, held_at);
   held_.push_back(std::move(held));
 }

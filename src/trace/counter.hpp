@@ -7,9 +7,18 @@
 
 namespace msstream::detail {
 
-/// A counter that profilers draw as a curve over time, in the NVTX domain "msstream". It needs the
-/// counters of NVTX 3, which CUDA 13 has; without them, without CUDA, and without a tool that
-/// listens, it does nothing. Thread-safe.
+/// Returns whether the build has the counters of NVTX 3: with the headers of CUDA 13, or with those
+/// of the CMake option MSSTREAM_NVTX.
+#if MSSTREAM_CUDA
+[[nodiscard]] bool has_nvtx_counters() noexcept;
+#else
+[[nodiscard]] constexpr bool has_nvtx_counters() noexcept {
+  return false;
+}
+#endif
+
+/// A counter that profilers draw as a curve over time, in the NVTX domain "msstream". Without
+/// has_nvtx_counters(), and without a tool that listens, it does nothing. Thread-safe.
 class Counter {
  public:
   enum class Unit : std::uint8_t { count, bytes };

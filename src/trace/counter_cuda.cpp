@@ -19,6 +19,10 @@
 namespace msstream::detail {
 
 #if MSSTREAM_NVTX_COUNTERS
+bool has_nvtx_counters() noexcept {
+  return true;
+}
+
 namespace {
 
 std::uint64_t register_counter(char const* name, Counter::Unit unit) noexcept {
@@ -70,6 +74,9 @@ void Counter::sample(std::int64_t value) const noexcept {
   }
 }
 #else
+bool has_nvtx_counters() noexcept {
+  return false;
+}
 Counter::Counter(char const*, Unit) noexcept {}
 void Counter::sample(std::int64_t) const noexcept {}
 #endif

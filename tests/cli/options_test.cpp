@@ -18,6 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::message_of;
+using ::testing::Not;
 
 enum class Colour { red, blue };
 
@@ -188,6 +189,32 @@ TEST_F(OptionsTest, a_required_option_may_come_from_either) {
   parse({}, {{"MSSTREAM_SAVE", "x"}});
   EXPECT_EQ(save_, "x");
   EXPECT_THROW(options_.require_option("--none"), std::invalid_argument);
+}
+
+TEST_F(OptionsTest, an_option_of_the_command_line_alone_has_no_variable) {
+  bool shows_version = false;
+  options_.add_flag("--version", shows_version, "print the version, and end");
+  options_.only_on_command_line("--version");
+  options_.only_on_command_line("--save");
+  // A value that the option would refuse.
+  parse({}, {{"MSSTREAM_VERSION", "0.1.0"}, {"MSSTREAM_SAVE", "x"}});
+  EXPECT_FALSE(shows_version);
+  EXPECT_EQ(save_, "");
+  EXPECT_EQ(warnings_.str(),
+            "train: warning: unknown variable MSSTREAM_SAVE\n"
+            "train: warning: unknown variable MSSTREAM_VERSION\n");
+  parse({}, {{"MSSTREAM_VERSION", "1"}});
+  EXPECT_FALSE(shows_version);
+  parse({"--version", "--save", "x"});
+  EXPECT_TRUE(shows_version);
+  EXPECT_EQ(save_, "x");
+  auto const help = message_of<HelpRequested>([&] { parse({"--help"}); });
+  EXPECT_THAT(help, HasSubstr("default false]"));
+  EXPECT_THAT(help, Not(HasSubstr("MSSTREAM_VERSION")));
+  EXPECT_THAT(help, HasSubstr("MSSTREAM_QUIET]"));
+  options_.require_option("--save");
+  EXPECT_EQ(failure({}), "--save is required: expected a path");
+  EXPECT_THROW(options_.only_on_command_line("--none"), std::invalid_argument);
 }
 
 TEST_F(OptionsTest, an_unknown_variable_is_a_warning_with_the_nearest_name) {

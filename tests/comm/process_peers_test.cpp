@@ -123,6 +123,16 @@ TEST(TcpStoreTest, tells_that_the_server_has_ended) {
               HasSubstr("127.0.0.1:" + std::to_string(port) + " has ended"));
 }
 
+TEST(TcpStoreTest, refuses_more_than_64_mib_and_stays_connected) {
+  TcpStoreServer const server(0);
+  TcpStore store({{kLocal}, server.port()}, 1, kLong);
+  EXPECT_THAT(
+      message_of<std::length_error>([&] { store.set("key", std::string((1 << 26) + 1, 'x')); }),
+      HasSubstr("'key' has 67108865 bytes; the store of rank 0 takes at most 67108864"));
+  store.set("key", "value");
+  EXPECT_EQ(store.get("key"), "value");
+}
+
 TEST(TcpStoreTest, a_server_that_lingers_serves_its_clients_to_their_end) {
   auto server = std::make_unique<TcpStoreServer>(0, std::chrono::hours(1));
   auto store = std::make_unique<TcpStore>(StoreAddress{{kLocal}, server->port()}, 1, kLong);
@@ -360,6 +370,33 @@ TEST_F(ProcessPeersTest, a_rank_that_has_left_is_lost_to_those_that_need_it) {
   });
 }
 
+TEST_F(ProcessPeersTest, a_rank_that_has_left_is_not_lost_to_those_that_need_others) {
+  constexpr int kLooks = 100;  // far more than those after which a rank that is needed is lost
+  auto const between = [](CollectiveKind kind, int peer) {
+    auto own = part(kind);
+    own.what.peer = peer;
+    return own;
+  };
+  on_all([&](Peers& peers) {
+    if (peers.rank() == 1) {
+      peers.leave();
+      return;
+    }
+    peers.announce(part(CollectiveKind::all_reduce));  // which rank 1 has been part of
+    peers.announce(peers.rank() == 0 ? between(CollectiveKind::send, 2)
+                                     : between(CollectiveKind::receive, 0));
+    for (int look = 0; look < kLooks; ++look) {
+      peers.look(true);
+    }
+    EXPECT_FALSE(peers.has_failed());
+    static_cast<void>(peers.share("rank 0 has looked"));
+    if (peers.rank() == 2) {
+      peers.announce(between(CollectiveKind::receive, 1));
+      EXPECT_EQ(loss_of(peers, true).first, 1);
+    }
+  });
+}
+
 TEST_F(ProcessPeersTest, a_stall_names_the_rank_with_nothing_in_flight_and_what_all_have_issued) {
   on_all([&](Peers& peers) {
     if (peers.rank() != 1) {
@@ -400,6 +437,21 @@ TEST_F(ProcessPeersTest, the_end_of_rank_0_is_a_loss_only_to_collectives_in_flig
   }
   EXPECT_FALSE(first->has_failed());
   EXPECT_EQ(loss_of(*second, true).first, 0);
+}
+
+TEST_F(ProcessPeersTest, calls_that_other_ranks_wait_for_name_the_rank_that_served_the_store) {
+  std::shared_ptr<Peers> peers;
+  {
+    std::jthread const zero([&] { static_cast<void>(join(0)); });
+    std::jthread const one([&] { peers = join(1); });
+    std::jthread const two([&] { static_cast<void>(join(2)); });
+  }
+  processes[0] = nullptr;
+  auto const lost = AllOf(HasSubstr("communicator 'world', rank 1 of 3: rank 0 is lost: "),
+                          HasSubstr("the connection to the store of rank 0"));
+  EXPECT_THAT(message_of<PeerLost>([&] { static_cast<void>(peers->exchange("own")); }), lost);
+  EXPECT_TRUE(peers->has_failed());
+  EXPECT_THAT(message_of<PeerLost>([&] { static_cast<void>(join(1)); }), lost);
 }
 
 /// Sets variables of the environment for a test.

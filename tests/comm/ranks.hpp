@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "comm/abort_trace.hpp"
 #include "comm/nccl.hpp"
 
 #include <msstream/base/dtype.hpp>
@@ -28,7 +29,9 @@ namespace msstream::testing {
 /// The runtimes on which several ranks meet as threads of the host.
 using ThreadRuntimes = ::testing::Types<Host, Checked<Host>>;
 /// The runtimes on which several ranks have collectives: ThreadRuntimes, and GPUs with NCCL.
-#if MSSTREAM_CUDA
+#if MSSTREAM_TESTS_OF_CUDA_ALONE
+using RankRuntimes = ::testing::Types<Cuda>;
+#elif MSSTREAM_CUDA
 using RankRuntimes = ::testing::Types<Host, Checked<Host>, Cuda>;
 #else
 using RankRuntimes = ThreadRuntimes;

@@ -104,6 +104,19 @@ TEST(World, refuses_variables_that_contradict_each_other) {
   EXPECT_EQ(world_of(both(equal, kOpenMpi)).rank(), 2);
 }
 
+// A shell that exports RANK=0 gives it to all tasks of srun.
+TEST(World, refuses_a_rank_that_is_not_that_of_the_task_of_slurm) {
+  auto const of_16 = [](char const* rank) {
+    return both(Environment{{"RANK", rank}, {"WORLD_SIZE", "16"}, {"LOCAL_RANK", "0"}}, kSlurm);
+  };
+  expect_bad_environment(
+      of_16("0"), "RANK is 0 of WORLD_SIZE 16", "SLURM_PROCID is 6 of SLURM_NTASKS 16");
+  EXPECT_EQ(world_of(of_16("6")).launch(), World::Launch::torchrun);
+  // torchrun counts by itself, and so may what a batch script starts, which is task 0 of all.
+  EXPECT_EQ(world_of(with(of_16("0"), "GROUP_RANK", "0")).rank(), 0);
+  EXPECT_EQ(world_of(with(of_16("3"), "SLURM_PROCID", "0")).rank(), 3);
+}
+
 TEST(World, refuses_variables_without_the_others) {
   expect_bad_environment(without(kTorch, "RANK"), "WORLD_SIZE is set to '8', and RANK is not set");
   expect_bad_environment(without(kTorch, "WORLD_SIZE"), "WORLD_SIZE is not set");

@@ -210,11 +210,27 @@ TEST_F(DoctorTool, mistakes_in_arguments_have_status_2) {
   EXPECT_THAT(run({"--quik"}).err, HasSubstr("did you mean --quick?"));
 }
 
+TEST_F(DoctorTool, mps_is_refused_where_processes_use_none) {
+  // Also on a computer with a GPU, the process has none.
+  auto const ended = run({"--processes", "2", "--start-mps"}, {"CUDA_VISIBLE_DEVICES=-1"});
+  EXPECT_EQ(ended.status, 2) << ended.out;
+  EXPECT_THAT(ended.err, HasSubstr("error: --start-mps: "));
+  EXPECT_THAT(ended.err, HasSubstr("use no MPS"));
+  EXPECT_THAT(ended.out, IsEmpty());
+}
+
 TEST_F(DoctorTool, help_version_and_list_have_status_0) {
   auto const help = run({"--help"});
   EXPECT_EQ(help.status, 0);
   EXPECT_THAT(help.out, HasSubstr("Examples:"));
   EXPECT_THAT(run({"--version"}).out, HasSubstr("msstream-doctor "));
+  // A variable of a build, such as this one, ends no run.
+  for (auto const* const version : {"MSSTREAM_VERSION=0.1.0", "MSSTREAM_VERSION=1"}) {
+    auto const ended = run({"--quick", "--fail-on", "bad"}, {version, "MSSTREAM_LIST=1"});
+    EXPECT_NE(ended.status, 2) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("\nHost\n"));
+    EXPECT_THAT(ended.out, HasSubstr("note  MSSTREAM_VERSION"));
+  }
   auto const list = run({"--list"});
   EXPECT_EQ(list.status, 0);
   EXPECT_THAT(list.out, Not(IsEmpty()));

@@ -49,6 +49,9 @@ void** __cudaRegisterFatBinary(void*) {
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
+char __cudaInitModule(void**) {
+  return 1;
+}
 void __cudaRegisterFunction(
     void**, char const*, char*, char const*, int, uint3*, uint3*, dim3*, dim3*, int*) {}
 void __cudaRegisterVar(void**, char*, char*, char const*, int, std::size_t, int, int) {}
@@ -92,6 +95,10 @@ cudaError_t cudaLaunchKernel(
   return launch(grid, block, stream);
 }
 
+cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const*, void**) {
+  return launch(config->gridDim, config->blockDim, config->stream);
+}
+
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const*) {
   return call("cudaFuncGetAttributes", [&](FakeDevice&) {
     *attributes = {};
@@ -100,6 +107,10 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const*) {
     attributes->maxThreadsPerBlock = 1024;
     return cudaSuccess;
   });
+}
+
+cudaError_t cudaFuncSetAttribute(void const*, cudaFuncAttribute, int) {
+  return call("cudaFuncSetAttribute", [](FakeDevice&) { return cudaSuccess; });
 }
 
 /// Returns an attribute of an H100, for the attributes that CUB and msstream-doctor read.

@@ -3,6 +3,7 @@
 
 #include "ops/elementwise/normalize_on_ranks.hpp"
 #include "ops/embedding/embedding_tables.hpp"
+#include "ops/optimizer/dense_update.hpp"
 #include "ops/optimizer/table_update.hpp"
 #include "ops_cases.hpp"
 
@@ -105,6 +106,17 @@ inline std::vector<Case> training_cases() {
          std::vector<ops::DenseParameter<ms::Cuda>> const many(
              40, {in.weight, in.weight, in.weight_state});
          ops::update_dense(in.rule, in.step, many);
+       },
+       kernels(1)},
+      // One launch updates parameters and writes their copies, which then need no cast.
+      {"update_dense_with_copies",
+       [](Inputs& in) {
+         auto const here = std::source_location::current();
+         ops::StepCounter<ops::detail::AnyRuntime> const& step = in.step;
+         auto const copy = ops::detail::HalfCopy::make(in.weight, ms::DType::bfloat16);
+         ops::detail::update_dense(
+             in.rule, step, {{in.weight, in.weight, in.weight_state}}, {copy}, here);
+         drop(ops::detail::halves_of({in.weight.any()}, ms::DType::bfloat16, here));
        },
        kernels(1)},
       {"set_rate", [](Inputs& in) { in.step.set_rate(0.5F); }, kernels(1)},

@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import sys
 
-PRINTERS = pathlib.Path(__file__).resolve().parents[2] / "tools/gdb/msstream_gdb.py"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PRINTERS = ROOT / "tools/gdb/msstream_gdb.py"
+PAGE = ROOT / "docs/seeing.md"
 GARBAGE = pathlib.Path(__file__).resolve().with_name("garbage.py")
 
 # What gdb shows of each object: a regular expression for the whole text.
@@ -87,7 +89,25 @@ def printed(program, names):
     return dict(zip(parts[1::2], parts[2::2])), err, out
 
 
+# The object of each variable that docs/seeing.md prints.
+ON_THE_PAGE = {"weight": "matrix", "gradient": "in_flight", "scope": "scope", "stream": "stream", "tape": "tape"}
+
+
+def wrong_on_the_page():
+    """Yields what the page shows of its variables that gdb does not print so."""
+    blocks = re.findall(r"^```text gdb\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    shown = dict(re.findall(r"^\(gdb\) print (\w+)\n\$\d+ = (.*?)\n(?=\(gdb\)|\Z)", blocks[-1], re.MULTILINE | re.DOTALL))
+    if shown.keys() != ON_THE_PAGE.keys():
+        yield f"{PAGE}: expected {', '.join(ON_THE_PAGE)}, found {', '.join(shown)}"
+    for name, text in shown.items():
+        if not re.fullmatch(EXPECTED[ON_THE_PAGE[name]], text.replace("\n", " ")):
+            yield f"{PAGE}: {name}: expected {EXPECTED[ON_THE_PAGE[name]]}\n  found    {text}"
+
+
 def main():
+    if wrong := list(wrong_on_the_page()):
+        print("\n".join(wrong))
+        return 1
     if not shutil.which("gdb"):
         print("skipped: there is no gdb (apt-get install gdb)")
         return 77

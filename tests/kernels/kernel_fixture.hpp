@@ -177,7 +177,11 @@ class Machine<CudaStream> {
   std::shared_ptr<void> workspace_;
   CudaStream::Libraries libraries_{};
 };
+#if MSSTREAM_TESTS_OF_CUDA_ALONE
+using StreamKinds = ::testing::Types<CudaStream>;
+#else
 using StreamKinds = ::testing::Types<HostStream, CudaStream>;
+#endif
 #else
 using StreamKinds = ::testing::Types<HostStream>;
 #endif

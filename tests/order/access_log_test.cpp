@@ -42,6 +42,20 @@ TEST(AccessLog, orders_reads_and_writes_after_the_last_write) {
   EXPECT_THAT(before_write(log), ElementsAre(Position{1, 3}));
 }
 
+TEST(AccessLog, counts_writes_of_all_kinds) {
+  AccessLog log;
+  EXPECT_EQ(log.write_count(), 0U);
+  log.note_read({0, 1});
+  EXPECT_EQ(log.write_count(), 0U);
+  log.note_write({0, 2});
+  log.note_write({0, 2});
+  log.note_unordered_write({1, 1});
+  EXPECT_EQ(log.write_count(), 3U);
+  log.clear();
+  log.note_all_of(AccessLog());
+  EXPECT_EQ(log.write_count(), 3U);
+}
+
 TEST(AccessLog, does_not_order_reads_after_reads) {
   AccessLog log;
   log.note_read({0, 1});

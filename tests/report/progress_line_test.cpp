@@ -51,6 +51,20 @@ TEST_F(ProgressLineTest, lines_come_once_a_tenth) {
   EXPECT_THAT(out_.str(), Not(HasSubstr("\x1b")));
 }
 
+TEST_F(ProgressLineTest, the_end_has_one_line_however_few_updates_lead_there) {
+  for (int const updates : {1, 2, 5}) {
+    out_.str("");
+    auto shown = progress(Kind::lines, 80, false, updates);
+    for (int done = 1; done <= updates; ++done) {
+      pass(1000);
+      shown.update(done);
+    }
+    shown.finish();
+    EXPECT_EQ(std::ranges::count(out_.str(), '\n'), updates) << out_.str();
+    EXPECT_EQ(out_.str().find("100%"), out_.str().rfind("100%")) << out_.str();
+  }
+}
+
 TEST_F(ProgressLineTest, a_bar_is_drawn_at_most_ten_times_a_second) {
   auto shown = progress(Kind::bar);
   for (int step = 0; step <= 1000; ++step) {

@@ -19,7 +19,10 @@ namespace msstream::testing {
 template <class R>
 using Tried = std::conditional_t<(MSSTREAM_CHECKED != 0), Checked<R>, R>;
 
-#if MSSTREAM_CUDA
+#if MSSTREAM_TESTS_OF_CUDA_ALONE
+using Runtimes = ::testing::Types<Tried<Cuda>>;
+using PlainRuntimes = ::testing::Types<Cuda>;
+#elif MSSTREAM_CUDA
 using Runtimes = ::testing::Types<Tried<Host>, Tried<Cuda>>;
 using PlainRuntimes = ::testing::Types<Host, Cuda>;
 #else

@@ -83,6 +83,21 @@ TEST_P(TrainDlrmLists, and_their_options_go_with_files) {
   auto const words = on("one.tsv", click_rows(120, 1, 1));
   expect_refused(words + Words{"--max-hotness", "3"}, 2, "--multi-hot");
   expect_refused({"--multi-hot"}, 2, "--multi-hot describes a file");
+  expect_refused(words + Words{"--rows", "100"}, 2, "--rows is for generated data");
+}
+
+TEST_P(TrainDlrmLists, are_refused_without_multi_hot) {
+  auto rows = click_rows(120, 1, 1);
+  rows[7].words[4] = {"a", "b", "c"};
+  auto const lists = on("lists.tsv", rows);
+  for (auto const& way : {Words{}, Words{"--stream"}}) {
+    expect_refused(lists + way,
+                   1,
+                   path("lists.tsv") +
+                       ":8: column 19 (C5): expected one word; train_dlrm reads lists, with | "
+                       "between words, by --multi-hot, found 'a|b|c'");
+  }
+  EXPECT_EQ(run(lists + Words{"--multi-hot"}).status, 0);
 }
 
 TEST_P(TrainDlrmLists, a_broken_parquet_file_is_refused_by_name) {

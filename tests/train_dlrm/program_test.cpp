@@ -166,6 +166,13 @@ TEST_P(TrainDlrm, a_model_of_another_run_is_refused_by_what_differs) {
     EXPECT_EQ(ended.status, 1);
     EXPECT_THAT(ended.err, ::testing::HasSubstr(model + ": " + message));
   }
+  auto const half = small() + Words{"--precision", "bf16", "--half-tables", "--steps", "3"};
+  ASSERT_EQ(run(half + Words{"--table-rounding", "stochastic", "--save", model}).status, 0);
+  auto const rounded = run(half + Words{"--resume", model});
+  EXPECT_EQ(rounded.status, 1);
+  EXPECT_THAT(rounded.err,
+              ::testing::HasSubstr("was trained with half_tables = true, rounded stochastically, "
+                                   "this run has true"));
   EXPECT_EQ(run(small() + Words{"--save", path("both"), "--report", path("both")}).status, 2);
 }
 
@@ -264,12 +271,19 @@ TEST_P(TrainDlrm, the_first_overflow_is_found_by_its_layer) {
               ::testing::HasSubstr("first overflow: backward of "));
   EXPECT_THAT(run(model + Words{"1024", "--find-overflow", "--quiet=false"}).out,
               ::testing::HasSubstr("no overflow in any layer\n"));
-  // A step that overflows forward has no finite loss, and ends the training.
-  auto const ended =
-      run(model + Words{"1024", "--find-overflow", "--optimizer", "sgd", "--lr", "1e6"});
-  EXPECT_NE(ended.status, 0);
-  EXPECT_THAT(ended.err, ::testing::HasSubstr("training diverged"));
+  // Steps that overflow forward have no finite losses. Many in a row end the training.
+  auto const ended = run(model + Words{"1024", "--find-overflow", "--optimizer", "sgd", "--lr"} +
+                         Words{"1e6", "--epochs", "4", "--steps", "24", "--report", path("end")});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err,
+              ::testing::HasSubstr("training diverged: the losses of 16 steps in a row overflow"));
   EXPECT_THAT(ended.err, ::testing::HasSubstr("first overflow: forward of "));
+  auto const last = nlohmann::json::parse(read_all(path("end")));
+  EXPECT_EQ(last["first_overflow"]["phase"], "forward");
+  EXPECT_EQ(last["options"]["precision"], "fp16");
+  EXPECT_TRUE(last["losses"].back().is_null()) << last["losses"];
+  EXPECT_GE(last["skipped_steps"], 16);
+  EXPECT_THAT(last["diverged"].get<std::string>(), ::testing::HasSubstr("in float16"));
   if (has_devices_for(2)) {
     auto const ranks = report_of(model + Words{"1e12", "--find-overflow", "--ranks", "2"});
     EXPECT_EQ(ranks["first_overflow"]["rank"], 0);
@@ -288,6 +302,32 @@ TEST_P(TrainDlrm, tf32_products_have_the_same_bits_however_a_step_is_issued) {
   if (runtime() == "host") {
     EXPECT_EQ(expected, results_of(small())) << "the host has no tensor cores";
   }
+}
+
+TEST_P(TrainDlrm, scores_that_overflow_in_float16_leave_the_test_without_metrics) {
+  auto const growing = small() + Words{"--optimizer", "sgd", "--lr", "1e6"};
+  auto const ended = run(growing + Words{"--precision", "fp16", "--report", path("end")});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.err, ::testing::HasSubstr("warning: no test metric, because float16 "));
+  auto const report = nlohmann::json::parse(read_all(path("end")));
+  EXPECT_EQ(report["losses"].size(), 8U);
+  EXPECT_TRUE(report["losses"].back().is_null()) << report["losses"];
+  EXPECT_TRUE(report["epochs"].back()["test_auc"].is_null());
+  // Without a loss scale, the first such loss ends the training.
+  auto const diverged = run(growing + Words{"--report", path("diverged")});
+  EXPECT_EQ(diverged.status, 1);
+  EXPECT_THAT(diverged.err, ::testing::HasSubstr("training diverged: the loss of step "));
+  EXPECT_TRUE(nlohmann::json::parse(read_all(path("diverged"))).contains("diverged"));
+}
+
+TEST_P(TrainDlrm, warns_of_a_scale_that_skips_every_step) {
+  auto model = small() + Words{"--precision", "fp16", "--loss-scale"};
+  EXPECT_THAT(run(model + Words{"1e30"}).err, ::testing::IsEmpty()) << "--quiet";
+  std::erase(model, "--quiet");
+  auto const skipped = run(model + Words{"1e30"});
+  EXPECT_EQ(skipped.status, 0);
+  EXPECT_THAT(skipped.err, ::testing::HasSubstr("warning: 8 of 8 steps were skipped"));
+  EXPECT_THAT(run(model + Words{"1024"}).err, ::testing::Not(::testing::HasSubstr("warning")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, TrainDlrm, kRuntimes, name_of_runtime);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/many.hpp"
 #include "train_ple/small_ranks.hpp"
 #include "training/step_program.hpp"
 
@@ -21,6 +22,7 @@ class TrainPleRanks : public StepProgramTest {
 
 TEST_F(TrainPleRanks, have_the_bits_of_one_with_any_rank_count) {
   Words const same = {"--reproducible", "any_rank_count"};
+  OneOf chosen(5);
   for (std::string const name : {"branches", "grouped"}) {
     auto const expected = results_of(with_ranks("1") + same + form(name));
     ASSERT_EQ(expected[0].size(), 8U);
@@ -29,8 +31,10 @@ TEST_F(TrainPleRanks, have_the_bits_of_one_with_any_rank_count) {
       for (auto const& way : {Words{"--stream-groups", "1"},
                               Words{"--stream-groups", "4", "--capture"},
                               Words{"--stream-groups", "4"}}) {
-        EXPECT_EQ(results_of(with_ranks(ranks) + same + form(name) + way), expected)
-            << name << ", " << ranks << " ranks " << ::testing::PrintToString(way);
+        if (chosen.next()) {
+          EXPECT_EQ(results_of(with_ranks(ranks) + same + form(name) + way), expected)
+              << name << ", " << ranks << " ranks " << ::testing::PrintToString(way);
+        }
       }
     }
   }

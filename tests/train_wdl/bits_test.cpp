@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/many.hpp"
 #include "train_wdl/program.hpp"
 
 namespace msstream::testing {
@@ -25,10 +26,14 @@ class TrainWdlBits : public TrainWdlTest {
     for (auto const& loss : expected[0]) {
       ASSERT_TRUE(loss.is_number());
     }
+    OneOf chosen(5);
     for (std::string const groups : {"1", "2", "4", "8"}) {
       for (auto const& merging : {Words{}, Words{"--merge-streams"}}) {
         for (auto const& waits : {Words{}, Words{"--no-reduce-waits"}}) {
           for (std::string const threads : {"none", "shared", "per_group"}) {
+            if (!chosen.next()) {
+              continue;
+            }
             auto const way =
                 Words{"--stream-groups", groups, "--launch-threads", threads} + merging + waits;
             EXPECT_EQ(results_of(arguments + way), expected) << ::testing::PrintToString(way);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/many.hpp"
 #include "datasets/data_files.hpp"
 #include "train_wdl/program.hpp"
 
@@ -38,6 +39,9 @@ TEST_P(TrainWdlRealData, a_checked_epoch_of_the_census_has_the_same_bits) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "minutes long under a sanitizer, and other tests reach the same code";
 #endif
+  if (!at_night()) {
+    GTEST_SKIP() << "seconds long: MSSTREAM_TEST_ALL=1 asks for it";
+  }
   if (auto const why = missing("census_income_kdd.csv.gz"); !why.empty()) {
     GTEST_SKIP() << why;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/many.hpp"
 #include "cli/program.hpp"
 
 #include <msstream/step/step_trace.hpp>
@@ -44,6 +45,7 @@ class StepProgramTest : public ProgramTest {
       ASSERT_TRUE(loss.is_number());
     }
     ASSERT_NE(losses.back(), losses.front()) << "nothing moves";
+    OneOf chosen(2);
     for (std::string const groups : {"1", "4", "7"}) {
       std::vector<Words> ways;
       for (std::string const threads : {"none", "shared", "per_group"}) {
@@ -54,8 +56,10 @@ class StepProgramTest : public ProgramTest {
       ways.push_back({"--capture", "--assignment", "auto"});
       ways.push_back({"--update-each-table"});
       for (auto const& way : ways) {
-        EXPECT_EQ(results_of(small + Words{"--stream-groups", groups} + way), expected)
-            << groups << " groups " << ::testing::PrintToString(way);
+        if (chosen.next()) {
+          EXPECT_EQ(results_of(small + Words{"--stream-groups", groups} + way), expected)
+              << groups << " groups " << ::testing::PrintToString(way);
+        }
       }
     }
   }

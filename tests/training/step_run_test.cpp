@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
+#include <cstddef>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -27,8 +29,8 @@ struct SmallBatch {
 /// Two dense layers.
 class SmallModel {
  public:
-  explicit SmallModel(Device<Host> const& device)
-      : parameters_(device, {.seed = 3}), layers_(parameters_, "layers", 3, {5, 1}) {}
+  explicit SmallModel(Device<Host> const& device, DenseStackOptions const& options = {})
+      : parameters_(device, {.seed = 3}), layers_(parameters_, "layers", 3, {5, 1}, options) {}
 
   [[nodiscard]] Tensor<float, Host> loss(GradientTape<Host>& tape,
                                          StreamPool<Host>& /*pool*/,
@@ -84,6 +86,66 @@ TEST(StepOptionsTest, a_silenced_rank_knows_that_a_step_is_traced) {
   options.silence();
   EXPECT_TRUE(options.trace.empty());
   EXPECT_TRUE(options.traces_step());
+}
+
+/// Two dense layers in float16.
+class HalfModel : public SmallModel {
+ public:
+  explicit HalfModel(Device<Host> const& device)
+      : SmallModel(device, {.precision = Precision::fp16}) {}
+};
+
+std::pair<HalfModel, SmallBatch> half_training(Device<Host> const& device) {
+  return {HalfModel(device), small_training(device).second};
+}
+
+/// Trains on 30 batches, of which those of some steps have a number that float16 does not have.
+/// Returns the report.
+nlohmann::ordered_json trained_with_overflows(StepOptions const& options,
+                                              std::set<int> const& overflows) {
+  StepRun<Host, decltype(&half_training)> run(options, 30, &half_training);
+  auto const& device = run.training().device();
+  auto numbers = to_host(small_training(device).second.numbers);
+  int step = 0;
+  run.train(30, 4, "all", [&](SmallBatch const& inputs) {
+    numbers[0] = overflows.contains(++step) ? 1e6F : 1.0F;
+    copy(inputs.numbers, to_device(device, numbers, inputs.numbers.shape()));
+  });
+  return run.report();
+}
+
+TEST(StepRunTest, a_batch_that_overflows_in_float16_is_skipped_and_the_next_one_trained) {
+  StepOptions options;
+  options.quiet = true;
+  options.scaling = LossScaleOptions{};
+  for (bool const captured : {false, true}) {
+    options.capture = captured;
+    auto const report = trained_with_overflows(options, {3, 4, 20});
+    auto const losses = report["losses"].get<std::vector<float>>();
+    ASSERT_EQ(losses.size(), 30U);
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_EQ(std::isfinite(losses[i]), i != 2 && i != 3 && i != 19) << i;
+    }
+    EXPECT_LT(losses.back(), losses.front());
+    EXPECT_EQ(report["skipped_steps"], 3);
+    EXPECT_EQ(report["loss_scale"], 65'536 / 8);
+  }
+}
+
+TEST(StepRunTest, batches_that_overflow_one_after_the_other_end_the_training) {
+  StepOptions options;
+  options.quiet = true;
+  options.scaling = LossScaleOptions{};
+  std::set<int> overflows;
+  for (int step = 5; step < 25; ++step) {
+    overflows.insert(step);
+  }
+  try {
+    static_cast<void>(trained_with_overflows(options, overflows));
+    ADD_FAILURE() << "16 losses in a row that are not finite";
+  } catch (Diverged const& error) {
+    EXPECT_EQ(error.step(), 20);
+  }
 }
 
 /// Trains eight steps with --capture and a dashboard, at which a browser looks from the sixth step

@@ -78,6 +78,7 @@ Chosen parse(cli::Arguments const& arguments) {
   options.add_flag("--quick", chosen.is_quick, "measure nothing");
   options.add<int>("--device", chosen.device, "the number of the GPU to measure", {0, 1023});
   options.add_flag("--list", chosen.lists, "list the GPUs, and end");
+  options.only_on_command_line("--list");
   options.add<int>("--time-limit",
                    chosen.time_limit_s,
                    "the longest time in s that a check may take, before the program ends with what "
@@ -104,6 +105,7 @@ Chosen parse(cli::Arguments const& arguments) {
                             {{"note", Level::note}, {"slow", Level::slow}, {"bad", Level::bad}},
                             "the level from which the exit status is 1");
   options.add_flag("--version", chosen.shows_version, "print the version, and end");
+  options.only_on_command_line("--version");
   // The section on variables reports unknown ones.
   std::ostringstream ignored;
   options.parse(arguments, ignored);
@@ -112,6 +114,11 @@ Chosen parse(cli::Arguments const& arguments) {
   }
   if (chosen.starts_mps && chosen.processes == 0) {
     throw cli::UsageError("--start-mps: expected --processes N beside it");
+  }
+  if (chosen.starts_mps && MSSTREAM_CUDA == 0) {
+    throw cli::UsageError(
+        "--start-mps: this build is for the host alone, whose processes use no MPS; expected a "
+        "build for CUDA");
   }
   refuse_contradictions(chosen);
   if (!chosen.json.empty() && chosen.json != "-") {
@@ -137,6 +144,11 @@ void print_list(Computer const& computer) {
 }
 
 void require_device(Chosen const& chosen, Computer const& computer) {
+  if (chosen.starts_mps && !computer.has_usable_device()) {
+    throw cli::UsageError(
+        "--start-mps: there is no GPU that programs can use, and processes on the host runtime "
+        "use no MPS");
+  }
   int const count = static_cast<int>(computer.devices.size());
   if (chosen.device >= count && chosen.device != 0) {
     throw cli::UsageError(

@@ -10,6 +10,8 @@
 #include "report_options.hpp"
 #include "report_results.hpp"
 
+#include <msstream/base/version.hpp>
+
 #include <fmt/core.h>
 
 #include <iostream>
@@ -53,6 +55,10 @@ void print_report(std::vector<Explained> const& reports) {
 
 int report_command(cli::Arguments const& arguments) {
   auto const chosen = parse_report_options(arguments);
+  if (chosen.shows_version) {
+    cli::print(fmt::format("msstream-overlap {}\n", version()));
+    return 0;
+  }
   if (chosen.list_causes) {
     cli::print(list_of_causes());
     return 0;

@@ -60,6 +60,11 @@ ReportOptions parse_report_options(cli::Arguments const& arguments) {
   options.group("Causes");
   options.add_flag("--list-causes", chosen.list_causes, "list the causes that are told apart");
   options.add("--explain", chosen.explain, "explain a cause", "the id of a cause");
+  options.group("The tool");
+  options.add_flag("--version", chosen.shows_version, "print the version, and end");
+  for (auto const* const ending : {"--list-causes", "--explain", "--version"}) {
+    options.only_on_command_line(ending);
+  }
   options.parse(arguments, std::cerr);
   return chosen;
 }

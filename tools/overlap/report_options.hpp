@@ -31,6 +31,7 @@ struct ReportOptions {
   bool quiet = false;
   bool list_causes = false;
   std::string explain;
+  bool shows_version = false;
 
   /// Whether an output takes the place of the text on the standard output.
   [[nodiscard]] bool prints_output() const {

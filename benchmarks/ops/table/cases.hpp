@@ -33,6 +33,8 @@ template <ms::Runtime R>
 void add_product_cases(AddCase<R> const& add);
 template <ms::Runtime R>
 void add_id_cases(AddCase<R> const& add);
+template <ms::Runtime R>
+void add_half_cases(AddCase<R> const& add);
 
 /// Returns rows of random elements in [low, 1]; tensors with other numbers have other elements.
 template <ms::RealElement T = float, ms::Runtime R>

@@ -113,6 +113,21 @@ void gradient_of_maxima(benchmark::State& state, Lab<R>& lab, std::int64_t batch
   });
 }
 
+/// Measures a lookup in all tables, alone or behind as many columns of the samples as a table has.
+/// Bytes count the rows of all ids, the ids, the columns, and the result.
+template <ms::Runtime R>
+void lookup_beside(benchmark::State& state, Lab<R>& lab, std::int64_t batch, bool beside) {
+  auto const of = lookup_of(lab, ops::Pooling::sum, 1, batch);
+  auto const columns = random_tensor(lab, {of.bags.batch, Shared::kTableWidth}, 1);
+  double const rows = static_cast<double>(Shared::kTables * of.bags.batch);
+  double const bytes_of_id = 2 * Shared::kTableWidth * sizeof(float) + sizeof(std::int64_t);
+  double const bytes = rows * bytes_of_id + (beside ? 2 : 0) * bytes_of(columns);
+  lab.bench().measure_cold(state, {.bytes = bytes}, [&] {
+    benchmark::DoNotOptimize(beside ? ops::embedding_lookup_beside(columns, of.tables, of.bags)
+                                    : ops::embedding_lookup(of.tables, of.bags));
+  });
+}
+
 /// Measures the gradient of the weights of ids. Bytes count the rows of all ids, the gradient of
 /// the pooled rows, the ids, and the result.
 template <ms::Runtime R>
@@ -139,6 +154,10 @@ void add_id_cases(AddCase<R> const& add) {
         [=](auto& state, auto& lab) { joined_bags(state, lab, batch); });
     add(fmt::format("gradient_of_maxima/batch:{}", batch),
         [=](auto& state, auto& lab) { gradient_of_maxima(state, lab, batch); });
+    add(fmt::format("tables_lookup/batch:{}", batch),
+        [=](auto& state, auto& lab) { lookup_beside(state, lab, batch, false); });
+    add(fmt::format("lookup_beside/batch:{}", batch),
+        [=](auto& state, auto& lab) { lookup_beside(state, lab, batch, true); });
     add(fmt::format("tables_weight_gradient/batch:{}", batch),
         [=](auto& state, auto& lab) { weight_gradient(state, lab, batch); });
   }

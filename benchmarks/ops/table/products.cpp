@@ -12,6 +12,7 @@
 #include <numeric>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 /// Cases of products of matrices, attention, mixtures of experts and factorization machines.
@@ -94,17 +95,16 @@ void bare_matmul(benchmark::State& state, Lab<ms::Cuda>& lab, Product which) {
 #endif
 
 template <ms::RealElement T, ms::Runtime R>
-void dense(benchmark::State& state, Lab<R>& lab, bool backward) {
-  constexpr auto kRelu = ops::Activation::relu;
+void dense(benchmark::State& state, Lab<R>& lab, ops::Activation activation, bool backward) {
   Matrices<T, R> const of(lab);
   auto const bias = random_tensor<T>(lab, {Sizes::kOutputs}, 3);
-  auto const output = ops::dense(of.left, of.right, bias, kRelu);
+  auto const saved = ops::dense_for_gradient(of.left, of.right, bias, activation).saved;
   lab.bench().measure(state, {.flops = (backward ? 2 : 1) * of.flops}, [&] {
     if (backward) {
       benchmark::DoNotOptimize(
-          ops::dense_gradient(of.left, of.right, output, kRelu, of.gradient, true));
+          ops::dense_gradient(of.left, of.right, saved, activation, of.gradient, true));
     } else {
-      benchmark::DoNotOptimize(ops::dense(of.left, of.right, bias, kRelu));
+      benchmark::DoNotOptimize(ops::dense(of.left, of.right, bias, activation));
     }
   });
 }
@@ -130,9 +130,13 @@ void add_products(AddCase<R> const& add, std::string_view dtype) {
     }
 #endif
   }
-  add(fmt::format("dense/{}", dtype), [](auto& state, auto& lab) { dense<T>(state, lab, false); });
-  add(fmt::format("dense_gradient/{}", dtype),
-      [](auto& state, auto& lab) { dense<T>(state, lab, true); });
+  for (auto const& [activation, suffix] : {std::pair(ops::Activation::relu, ""),
+                                           std::pair(ops::Activation::gelu_tanh, "/gelu_tanh")}) {
+    for (bool const backward : {false, true}) {
+      add(fmt::format("dense{}/{}{}", backward ? "_gradient" : "", dtype, suffix),
+          [=, of = activation](auto& state, auto& lab) { dense<T>(state, lab, of, backward); });
+    }
+  }
 }
 
 /// Queries, keys and values of one shape, the gradients of scores and results, and the number of
@@ -233,6 +237,7 @@ void add_product_cases(AddCase<R> const& add) {
   };
   add_type(std::type_identity<float>{}, "float32");
   add_type(std::type_identity<ms::bfloat16>{}, "bfloat16");
+  add_type(std::type_identity<ms::float16>{}, "float16");
   add("dense_fp8/bfloat16", [](auto& state, auto& lab) { dense_fp8<ms::bfloat16>(state, lab); });
   add("mix_experts", [](auto& state, auto& lab) { mix_experts(state, lab, false); });
   add("mix_experts_gradient", [](auto& state, auto& lab) { mix_experts(state, lab, true); });

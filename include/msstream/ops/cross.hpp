@@ -86,8 +86,10 @@ struct CrossNetworkGradients {
 /// width].
 ///
 /// T is float32, float16 or bfloat16. The weights are converted to T; sums and elementwise parts
-/// are float32, rounded after each product and at the end. Two products, whose first has no bias,
-/// and one elementwise launch. Deterministic; asynchronous; capture-safe. Throws
+/// are float32, rounded after each product and at the end. Two products; the second one computes
+/// the elementwise part too, if T is a half, the GPU has compute capability 9.0, the output has at
+/// least 2 million elements, the rank is at most 512, and width and rank are multiples of 8;
+/// otherwise there is a launch for it. Deterministic; asynchronous; capture-safe. Throws
 /// std::invalid_argument if the shapes do not fit.
 template <RealElement T, Runtime R>
 [[nodiscard]] Tensor<T, R> cross_layer(
@@ -101,9 +103,9 @@ template <RealElement T, Runtime R>
 
 /// Returns the output of cross layers one after the other, each with the output of the layer before
 /// it as its input, and all with the input of the network as `first`. With a tape, the backward of
-/// the network moves fewer bytes than those of its layers; the gradient of `input` from the layers
-/// is rounded to T once a layer. Throws std::invalid_argument if there is no layer, and what
-/// cross_layer() throws.
+/// the network moves fewer bytes than those of its layers, and keeps the gradients of all their
+/// outputs; the gradient of `input` from the layers is rounded to T once. Throws
+/// std::invalid_argument if there is no layer, and what cross_layer() throws.
 template <RealElement T, Runtime R>
 [[nodiscard]] Tensor<T, R> cross_network(
     Tensor<T, R> const& input,

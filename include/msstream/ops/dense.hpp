@@ -6,6 +6,7 @@
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/runtime/default_runtime.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <source_location>
 #include <utility>
@@ -171,6 +172,61 @@ template <RealElement T, Runtime R>
     std::source_location issued_at = std::source_location::current()) {
   return {msstream::detail::OfKnownType(),
           detail::dense_fp8(input.any(), weight.any(), bias.any(), activation, issued_at)};
+}
+
+namespace detail {
+
+/// The transpose of a weight as 8-bit floats, padded, and its scale.
+struct QuantisedWeight {
+  AnyTensor codes;   ///< uint8
+  AnyTensor scales;  ///< float32
+  std::int64_t inputs;
+  std::int64_t outputs;
+};
+
+// The implementations of Fp8Weight and its dense_fp8(), compiled once for all types and runtimes.
+
+[[nodiscard]] QuantisedWeight quantised_weight(AnyTensor const& weight,
+                                               std::source_location issued_at);
+[[nodiscard]] AnyTensor dense_fp8(AnyTensor const& input,
+                                  QuantisedWeight const& weight,
+                                  AnyTensor const& bias,
+                                  Activation activation,
+                                  std::source_location issued_at);
+
+}  // namespace detail
+
+/// A weight [inputs, outputs] that dense_fp8() has quantised once, for a served model: a byte for
+/// each element. It does not follow later writes to the weight. Copies share the memory.
+template <Runtime R = DefaultRuntime>
+class Fp8Weight {
+ public:
+  /// Quantises a weight of at least 16 inputs and outputs. Asynchronous; capture-safe. Throws
+  /// std::invalid_argument for another shape: dense() computes smaller layers.
+  template <RealElement T>
+  explicit Fp8Weight(Tensor<T, R> const& weight,
+                     std::source_location issued_at = std::source_location::current())
+      : quantised_(detail::quantised_weight(weight.any(), issued_at)) {}
+
+  [[nodiscard]] std::int64_t inputs() const noexcept { return quantised_.inputs; }
+  [[nodiscard]] std::int64_t outputs() const noexcept { return quantised_.outputs; }
+  [[nodiscard]] detail::QuantisedWeight const& quantised() const noexcept { return quantised_; }
+
+ private:
+  detail::QuantisedWeight quantised_;
+};
+
+/// Returns dense_fp8(), with the same bits, by a weight that is quantised already: a call quantises
+/// the input alone. Throws std::invalid_argument if the shapes do not fit.
+template <RealElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> dense_fp8(
+    Tensor<T, R> const& input,
+    Fp8Weight<R> const& weight,
+    Tensor<T, R> const& bias,
+    Activation activation = Activation::none,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::dense_fp8(input.any(), weight.quantised(), bias.any(), activation, issued_at)};
 }
 
 }  // namespace msstream::ops

@@ -118,9 +118,9 @@ namespace detail {
 [[nodiscard]] Floats softmax(Floats const& input,
                              TensorOf<std::int64_t> const& lengths,
                              std::source_location issued_at);
-/// Returns the softmax of float32 rows, rounded once to a type. Without `lengths`, which may be
-/// null, all columns take part.
-[[nodiscard]] AnyTensor softmax(Floats const& input,
+/// Returns the softmax of rows of float32 or of `to`, computed in float32 and rounded once to `to`.
+/// Without `lengths`, which may be null, all columns take part.
+[[nodiscard]] AnyTensor softmax(AnyTensor const& input,
                                 TensorOf<std::int64_t> const* lengths,
                                 DType to,
                                 std::source_location issued_at);

@@ -361,11 +361,12 @@ void update_embedding(OptimizerRule const& rule,
 /// `bags`; each row is updated once.
 ///
 /// On CUDA the rows' gradients are written to a workspace all the same in these cases:
-/// Pooling::max, an output gradient that is not float32, up to 2,048 places of ids, a width that is
-/// not a multiple of 4, a width above 128 with a rule that has one state per row, and LAMB. In the
-/// other cases table, state and output gradient must begin at a multiple of four elements, as
-/// tensors and their rows do. Deterministic; asynchronous; capture-safe. Throws
-/// std::invalid_argument for shapes and state that do not fit.
+/// Pooling::max, up to 2,048 places of ids, a width that is not a multiple of 4, a width above 128
+/// with a rule that has one state per row, LAMB, and an output gradient of half precision unless
+/// the rule is SGD, or row-wise Adagrad with a width of 128. In the other cases table, state and
+/// output gradient must begin at a multiple of four elements, as tensors and their rows do.
+/// Deterministic; asynchronous; capture-safe. Throws std::invalid_argument for shapes and state
+/// that do not fit.
 template <Element T, Element G, Runtime R>
 void update_embedding(OptimizerRule const& rule,
                       StepCounter<R> const& step,

@@ -275,40 +275,42 @@ struct DropoutOptions {
 
 /// The result of dropout(): the output, and the state of the generator that it was drawn with, [2],
 /// which the gradient needs. `drawn` is null if the rate is 0.
-template <Runtime R = DefaultRuntime>
+template <Runtime R = DefaultRuntime, RealElement T = float>
 struct DropoutResult {
-  Tensor<float, R> output;  ///< in the shape of the input
+  Tensor<T, R> output;  ///< in the shape of the input
   std::optional<Tensor<std::int64_t, R>> drawn;
 };
 
 namespace detail {
 
-template <Runtime R>
-[[nodiscard]] DropoutResult<R> typed(DropoutResult<AnyRuntime> result) {
-  return {typed<R>(std::move(result.output)), typed<R>(std::move(result.drawn))};
-}
+struct AnyDropoutResult {
+  AnyTensor output;
+  std::optional<TensorOf<std::int64_t>> drawn;
+};
 
 /// Throws std::invalid_argument for options that dropout() refuses for an input of this shape.
 void require_dropout(char const* operation, Shape const& shape, DropoutOptions const& options);
 
-// The implementations of dropout() and dropout_gradient(), compiled once for all runtimes.
+// The implementations of dropout() and dropout_gradient(), compiled once for all types and
+// runtimes.
 
-[[nodiscard]] DropoutResult<AnyRuntime> dropout(Floats const& input,
-                                                DropoutOptions const& options,
-                                                RandomGenerator<AnyRuntime> const& random,
-                                                std::string_view name,
-                                                std::source_location issued_at);
-[[nodiscard]] Floats dropout_gradient(Floats const& output_gradient,
-                                      std::optional<TensorOf<std::int64_t>> const& drawn,
-                                      DropoutOptions const& options,
-                                      std::string_view name,
-                                      std::source_location issued_at);
+[[nodiscard]] AnyDropoutResult dropout(AnyTensor const& input,
+                                       DropoutOptions const& options,
+                                       RandomGenerator<AnyRuntime> const& random,
+                                       std::string_view name,
+                                       std::source_location issued_at);
+[[nodiscard]] AnyTensor dropout_gradient(AnyTensor const& output_gradient,
+                                         std::optional<TensorOf<std::int64_t>> const& drawn,
+                                         DropoutOptions const& options,
+                                         std::string_view name,
+                                         std::source_location issued_at);
 
 }  // namespace detail
 
 /// Drops elements at random (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov: Dropout,
 /// 2014): an element becomes 0 with the probability `rate`, and the others are multiplied by 1 / (1
-/// - rate). float32 [batch, …] → the same shape. Dropped NaNs and infinities become 0 too.
+/// - rate). float32, float16 or bfloat16 [batch, …] → the same shape and type, computed in float32
+/// and rounded once. Dropped NaNs and infinities become 0 too.
 ///
 /// Whether an element is dropped depends on the generator's seed and step, `name`, the number of
 /// its sample (first_sample + its row), and its column within the sample. The bits are therefore
@@ -316,27 +318,29 @@ void require_dropout(char const* operation, Shape const& shape, DropoutOptions c
 /// a launch. One launch; asynchronous; capture-safe: replays draw new numbers if advance() is
 /// captured too. Throws std::invalid_argument for a rate outside [0, 1), a first_sample below 0,
 /// samples from 2^48 - 2^32 on, and samples of 2^34 elements or more.
-template <Runtime R>
-[[nodiscard]] DropoutResult<R> dropout(
-    Tensor<float, R> const& input,
+template <RealElement T, Runtime R>
+[[nodiscard]] DropoutResult<R, T> dropout(
+    Tensor<T, R> const& input,
     DropoutOptions const& options,
     RandomGenerator<R> const& random,
     std::string_view name,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::dropout(input, options, random, name, issued_at));
+  auto result = detail::dropout(input.any(), options, random, name, issued_at);
+  return {{msstream::detail::OfKnownType(), std::move(result.output)},
+          detail::typed<R>(std::move(result.drawn))};
 }
 
 /// Returns the gradient of dropout(), from the gradient of the output, and the options, the name
 /// and the result's `drawn` of the forward. The generator may have been advanced since. One launch.
-template <Runtime R>
-[[nodiscard]] Tensor<float, R> dropout_gradient(
-    Tensor<float, R> const& output_gradient,
+template <RealElement T, Runtime R>
+[[nodiscard]] Tensor<T, R> dropout_gradient(
+    Tensor<T, R> const& output_gradient,
     std::type_identity_t<std::optional<Tensor<std::int64_t, R>>> const& drawn,
     DropoutOptions const& options,
     std::string_view name,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(
-      detail::dropout_gradient(output_gradient, drawn, options, name, issued_at));
+  return {msstream::detail::OfKnownType(),
+          detail::dropout_gradient(output_gradient.any(), drawn, options, name, issued_at)};
 }
 
 }  // namespace msstream::ops

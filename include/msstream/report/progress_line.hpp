@@ -40,7 +40,8 @@ class ProgressLine {
     /// The form of the progress.
     enum class Kind : unsigned char {
       bar,    ///< one line, redrawn in place at most ten times a second
-      lines,  ///< a line after each tenth of the work, or each ten seconds, for log files
+      lines,  ///< a line after each tenth of the work, or each ten seconds, for log files; the one
+              ///< with 100% by finish()
       quiet,  ///< shows nothing
     };
     Kind kind = Kind::lines;      ///< the form

@@ -119,8 +119,9 @@ class CapturedStep {
   }
   /// Returns the runtime's native handle of the step's graph. Launches of the handle by
   /// launch_graph() are not tracked: the caller must order them with all other uses of the step's
-  /// tensors and memory, and the last launch must be complete before the step is destroyed.
-  [[nodiscard]] typename R::native_graph native() const noexcept {
+  /// tensors and memory, and the last launch must be complete before the step is destroyed. Throws
+  /// std::logic_error for a step that uses OptimizerOptions::copies.
+  [[nodiscard]] typename R::native_graph native() const {
     return static_cast<typename R::native_graph>(any_.native());
   }
 

@@ -3,6 +3,7 @@
 
 #include <msstream/base/dtype.hpp>
 #include <msstream/ops/cross.hpp>
+#include <msstream/ops/precision.hpp>
 #include <msstream/step/differentiable_ops.hpp>
 #include <msstream/step/parameters.hpp>
 
@@ -19,6 +20,9 @@ struct CrossNetworkOptions {
   std::int64_t rank = 512;                      ///< columns of a layer's inner product
   Initializer weight = init::xavier_uniform();  ///< of `down` and `up`, each by its own shape
   Initializer bias = init::zeros();             ///< of the biases of all layers
+  /// The precision of the layers for an input of float32, which is converted to it, as the output
+  /// is to float32. An input of half precision decides for itself.
+  Precision precision = Precision::fp32;
 };
 
 /// The low-rank cross network of DCN-v2 (Wang et al., DCN V2, 2021): ops::cross_network() with its
@@ -33,7 +37,8 @@ class CrossNetwork {
                std::string_view name,
                std::int64_t width,
                CrossNetworkOptions const& options = {},
-               std::source_location issued_at = std::source_location::current()) {
+               std::source_location issued_at = std::source_location::current())
+      : precision_(options.precision) {
     for (std::int64_t i = 0; i < options.layers; ++i) {
       auto const layer = std::string(name) + "/" + std::to_string(i);
       layers_.push_back(
@@ -50,11 +55,24 @@ class CrossNetwork {
       Tape& tape,
       Tensor<T, R> const& input,
       std::source_location issued_at = std::source_location::current()) const {
-    return layers_.empty() ? input : ops::cross_network(tape, input, layers_, issued_at);
+    if (layers_.empty()) {
+      return input;
+    }
+    if constexpr (HalfElement<T>) {
+      return ops::cross_network(tape, input, layers_, issued_at);
+    } else {
+      return with_precision(precision_, [&](auto type) {
+        using Inside = typename decltype(type)::type;
+        auto const inside = ops::cast<Inside>(tape, input, issued_at);
+        auto const output = ops::cross_network(tape, inside, layers_, issued_at);
+        return ops::cast<float>(tape, output, issued_at);
+      });
+    }
   }
 
  private:
   std::vector<ops::CrossWeights<R>> layers_;
+  Precision precision_;
 };
 
 }  // namespace msstream

@@ -57,8 +57,8 @@ struct DenseStackOptions {
   /// For dropout: the generator, whose state is shared. Call its advance() once a step.
   std::optional<RandomGenerator<detail::AnyRuntime>> random = {};
   /// The precision of the layers for an input of float32, which is converted to it, as the output
-  /// is to float32. An input of half precision decides for itself. Batch norm, trained activations
-  /// and dropout are computed in float32 in any case.
+  /// is to float32. An input of half precision decides for itself. Batch norm and trained
+  /// activations are computed in float32 in any case.
   Precision precision = Precision::fp32;
   /// Whether the products of the layers, and of their gradients, are of 8-bit floats: see
   /// ops::dense_fp8(). `precision` then is that of what is between the layers. A layer with fewer
@@ -205,21 +205,22 @@ class DenseStack {
           smooth != nullptr && !layer.norm) {
         input = activated(*smooth, tape, input, issued_at);
       }
-      if (needs_float32(i)) {
+      if (layer.norm || layer.slope) {
         auto const wide = ops::cast<float>(tape, input, issued_at);
         input = ops::cast<T>(tape, finished(tape, wide, i, rows, issued_at), issued_at);
+      }
+      if (random_ && dropout_ > 0.0F && i + 1 < layers_.size()) {
+        ops::DropoutOptions const dropping{.rate = dropout_, .first_sample = rows.first_sample};
+        auto const name =
+            rows.use.empty() ? layer_name(i) : layer_name(i) + "/" + std::string(rows.use);
+        input = {detail::OfKnownType(),
+                 ops::detail::dropout(tape, input.any(), dropping, *random_, name, issued_at)};
       }
     }
     return input;
   }
-  /// Returns whether a layer has parts besides its product that are computed in float32 only.
-  [[nodiscard]] bool needs_float32(std::size_t layer) const {
-    return layers_[layer].norm || layers_[layer].slope || drops_behind(layer);
-  }
-  [[nodiscard]] bool drops_behind(std::size_t layer) const {
-    return random_ && dropout_ > 0.0F && layer + 1 < layers_.size();
-  }
-  /// Applies what follows the product of a layer for which needs_float32() holds.
+  /// Applies the batch norm and the activation of a layer that has a batch norm, or an activation
+  /// with parameters: these are computed in float32.
   template <class Tape>
   [[nodiscard]] Tensor<float, R> finished(Tape& tape,
                                           Tensor<float, R> input,
@@ -247,16 +248,6 @@ class DenseStack {
       input = layer.dice ? ops::detail::typed<R>(ops::detail::dice(
                                tape, input, *layer.slope, *layer.dice, counting, ranks, issued_at))
                          : ops::prelu(tape, input, *layer.slope, issued_at);
-    }
-    if (drops_behind(i)) {
-      ops::DropoutOptions const dropping{.rate = dropout_, .first_sample = rows.first_sample};
-      input = ops::detail::typed<R>(ops::detail::dropout(
-          tape,
-          input,
-          dropping,
-          *random_,
-          rows.use.empty() ? layer_name(i) : layer_name(i) + "/" + std::string(rows.use),
-          issued_at));
     }
     return input;
   }

@@ -6,6 +6,7 @@
 #include <msstream/memory/device.hpp>
 #include <msstream/ops/optimizer.hpp>
 #include <msstream/ops/optimizer_rule.hpp>
+#include <msstream/ops/precision.hpp>
 #include <msstream/ops/schedule.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/loss_scale.hpp>
@@ -86,6 +87,10 @@ struct OptimizerOptions {
   /// or not, in a resumed run, and on CUDA and on the host if the gradients have.
   Rounding table_rounding = Rounding::nearest;
   std::uint64_t rounding_seed = 0;  ///< of stochastic rounding; not part of the saved state
+  /// The precision in which the optimizer keeps a copy of each dense parameter, which its update
+  /// writes as well, so that layers of that precision read the copy and cast nothing: see
+  /// docs/precision.md. It has the bits of a cast. With fp32 there are no copies.
+  Precision copies = Precision::fp32;
 };
 
 /// Updates parameters by the gradients of a tape: all dense parameters in one launch, and tables

@@ -68,6 +68,9 @@ struct alignas(64) Block : ListLinks {
   /// Whether the block was made in a capture that failed, so that it has no contents until it is
   /// written. It is then immutable too.
   std::atomic<bool> lost{false};
+  /// Whether code outside of msstream has had write access to the block, whose writes are noted
+  /// late or never. Stays true.
+  std::atomic<bool> shared_outside{false};
   std::atomic<std::uint32_t> references{0};
   std::atomic<std::uint32_t> captured_reads{0};  ///< references by graphs that copy from the block
   std::atomic<std::uint32_t> unfreezes{0};       ///< how often the block ceased to be immutable

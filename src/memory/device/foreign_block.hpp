@@ -35,6 +35,7 @@ template <class Owner>
   auto* const block = new Foreign(std::move(device), std::move(owner));
   block->data = static_cast<std::byte*>(data);
   block->bytes = bytes;
+  block->shared_outside = true;
   block->release = [](Block* released) noexcept {
     std::unique_ptr<Foreign> foreign(static_cast<Foreign*>(released));
     if (foreign->kept_device->context->home.is_left()) [[unlikely]] {

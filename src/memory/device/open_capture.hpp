@@ -8,11 +8,33 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace msstream::detail {
+
+class OpenCapture;
+
+/// Something outside a graph that changes with its replays. All functions are called on the thread
+/// that captures or replays.
+class ReplayFollower {
+ public:
+  ReplayFollower() = default;
+  ReplayFollower(ReplayFollower const&) = delete;
+  ReplayFollower& operator=(ReplayFollower const&) = delete;
+  virtual ~ReplayFollower() = default;
+
+  /// Called when all work has been captured.
+  virtual void end_of_capture(OpenCapture& capture) = 0;
+  /// Called before each replay, outside of captures. The replay does not begin if the function
+  /// throws, and follows work that is issued here on the graph's memory. `issued_at` is the place
+  /// of the replay.
+  virtual void before_replay(std::source_location issued_at) = 0;
+  /// Called when a replay has been issued.
+  virtual void after_replay() noexcept = 0;
+};
 
 /// The interface of a capture that the calling thread is inside, for the allocator, tensors and
 /// operations. Capture implements it, in a higher layer. A thread may be inside captures on several
@@ -63,6 +85,8 @@ class OpenCapture {
   virtual void add_unfinished(std::weak_ptr<std::string const> message) = 0;
   /// Calls `check` before each replay, which does not begin if it throws.
   virtual void before_replay(std::function<void()> check) = 0;
+  /// Calls the functions of `follower` at the end of the capture and at each replay.
+  virtual void follow(std::shared_ptr<ReplayFollower> follower) = 0;
   /// Keeps an object until the graph is destroyed, or the capture without a graph. It is destroyed
   /// after the graph, on the thread that destroys the graph.
   virtual void keep_with_graph(std::shared_ptr<void const> object) = 0;

@@ -39,7 +39,7 @@ AnyTensor attention_scores(AnyTensor const& queries,
                            std::source_location issued_at) {
   auto const product =
       attention_product("attention_scores", queries.shape(), keys.shape(), options);
-  Floats const products(matmul(queries, keys, product, DType::float32, issued_at));
+  auto const products = matmul(queries, keys, product, DType::float32, issued_at);
   return softmax(
       products, options.lengths ? &*options.lengths : nullptr, queries.dtype(), issued_at);
 }

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mixed/cross.hpp"
-
 #include "dense/dense.hpp"
+#include "mixed/cross_products.hpp"
 #include "mixed/summed_gradients.hpp"
+#include "ops/common/half_copies.hpp"
 #include "ops/common/workspace.hpp"
 
 #include <msstream/base/detail/require.hpp>
-#include <msstream/ops/cast.hpp>
 #include <msstream/ops/cross.hpp>
 #include <msstream/tensor/issue.hpp>
 
+#include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <source_location>
 #include <utility>
 #include <vector>
@@ -19,28 +18,23 @@
 namespace msstream::ops::detail {
 namespace {
 
-/// Returns input · weight + bias, [batch, columns of the weight].
+/// Returns input · weight, [batch, columns of the weight].
 [[nodiscard]] AnyTensor product(AnyTensor const& input,
                                 AnyTensor const& weight,
-                                AnyTensor const* bias,
                                 std::source_location issued_at) {
   AnyTensor const output(input.device(), input.dtype(), Shape{input.shape()[0], weight.shape()[1]});
   kernels::DenseArgs const args{.input = input.data(),
                                 .weight = weight.data(),
-                                .bias = bias != nullptr ? bias->data() : nullptr,
+                                .bias = nullptr,
                                 .output = output.data(),
                                 .batch = input.shape()[0],
                                 .inputs = weight.shape()[0],
                                 .outputs = weight.shape()[1],
                                 .activation = Activation::none,
                                 .dtype = input.dtype()};
-  auto read = reads(input, weight);
-  if (bias != nullptr) {
-    read.add(*bias);
-  }
   issue(
       "cross_product",
-      read,
+      reads(input, weight),
       writes(output),
       [args](auto stream) { kernels::dense(stream, args); },
       {},
@@ -125,52 +119,55 @@ void require_layer(AnyTensor const& first,
           weights.bias.shape());
 }
 
-/// The place of a layer among others with the same first input.
-struct LayerPlace {
-  std::optional<AnyTensor> before = {};  ///< the gradient of `first` from later layers
-  bool reads_first = false;  ///< whether the layer's input is `first`, and gets all its gradients
-};
+/// Returns the sizes of the product behind which a layer of this input has elementwise work.
+[[nodiscard]] kernels::CrossShape shape_of(AnyTensor const& input, AnyTensor const& hidden) {
+  return {.rows = input.shape()[0],
+          .columns = input.shape()[1],
+          .inner = hidden.shape()[1],
+          .dtype = input.dtype()};
+}
 
-/// The factors of the gradients of a layer's weights, and that of its bias.
+/// The factors of the gradients of a layer's weights.
 struct WeightFactors {
-  AnyTensor projected;
-  AnyTensor hidden;
-  Floats bias;
-};
-struct LayerGradients {
-  AnyTensor first;  ///< with those of later layers
-  AnyTensor input;
-  WeightFactors factors;
+  AnyTensor projected;  ///< the gradient of what the layer has projected
+  AnyTensor hidden;     ///< that of its hidden columns
+  Floats bias;          ///< that of its bias
 };
 
-/// Returns the gradients of a layer, without those of the factors `down` and `up`.
-[[nodiscard]] LayerGradients gradients_of(AnyTensor const& first,
-                                          AnyTensor const& input,
-                                          CrossLayer const& layer,
-                                          AnyTensor const& output_gradient,
-                                          LayerPlace const& place,
-                                          std::source_location issued_at) {
-  auto const& device = input.device();
-  AnyTensor first_gradient(device, input.dtype(), input.shape());
-  AnyTensor const projected_gradient(device, input.dtype(), input.shape());
+/// Returns the gradient of a layer's hidden columns.
+[[nodiscard]] AnyTensor hidden_gradient(AnyTensor const& projected_gradient,
+                                        CrossLayer const& layer,
+                                        std::source_location issued_at) {
+  return product_gradient(projected_gradient, layer.up, nullptr, issued_at);
+}
+
+/// Returns the factors of the gradients of a layer's weights. With `first_gradient`, that of the
+/// first input from this layer is stored there.
+[[nodiscard]] WeightFactors factors_of(AnyTensor const& first,
+                                       CrossLayer const& layer,
+                                       AnyTensor const& output_gradient,
+                                       AnyTensor const* first_gradient,
+                                       std::source_location issued_at) {
+  auto const& device = first.device();
+  AnyTensor const projected_gradient(device, first.dtype(), first.shape());
   Floats bias_gradient(device, layer.bias.shape());
-  kernels::CrossSumsArgs const args{.first = first.data(),
-                                    .projected = layer.projected.data(),
-                                    .output_gradient = output_gradient.data(),
-                                    .added = place.before ? place.before->data() : nullptr,
-                                    .adds_gradient = place.reads_first,
-                                    .first_gradient = first_gradient.data(),
-                                    .projected_gradient = projected_gradient.data(),
-                                    .sums = bias_gradient.data(),
-                                    .rows = input.shape()[0],
-                                    .columns = input.shape()[1],
-                                    .dtype = input.dtype()};
-  auto read = reads(first, layer.projected, output_gradient);
-  if (place.before) {
-    read.add(*place.before);
-  }
-  auto written = writes(first_gradient, projected_gradient);
+  kernels::CrossSumsArgs const args{
+      .first = first.data(),
+      .projected = first_gradient != nullptr ? layer.projected.data() : nullptr,
+      .output_gradient = output_gradient.data(),
+      .first_gradient = first_gradient != nullptr ? first_gradient->data() : nullptr,
+      .projected_gradient = projected_gradient.data(),
+      .sums = bias_gradient.data(),
+      .rows = first.shape()[0],
+      .columns = first.shape()[1],
+      .dtype = first.dtype()};
+  auto read = reads(first, output_gradient);
+  auto written = writes(projected_gradient);
   written.add(bias_gradient);
+  if (first_gradient != nullptr) {
+    read.add(layer.projected);
+    written.add(*first_gradient);
+  }
   issue(
       "cross_gradient",
       read,
@@ -178,12 +175,102 @@ struct LayerGradients {
       [args](auto stream) { kernels::cross_gradient_sums(stream, args); },
       {},
       issued_at);
-  auto const& added = place.reads_first ? first_gradient : output_gradient;
-  auto hidden_gradient = product_gradient(projected_gradient, layer.up, nullptr, issued_at);
-  auto input_gradient = product_gradient(hidden_gradient, layer.down, &added, issued_at);
-  return {std::move(first_gradient),
-          std::move(input_gradient),
-          {projected_gradient, std::move(hidden_gradient), std::move(bias_gradient)}};
+  return {projected_gradient,
+          hidden_gradient(projected_gradient, layer, issued_at),
+          std::move(bias_gradient)};
+}
+
+/// The gradient of a layer's input, and what follows from it for the layer before.
+struct InputGradient {
+  AnyTensor input;
+  WeightFactors before;
+};
+[[nodiscard]] InputGradient input_gradient(AnyTensor const& first,
+                                           CrossLayer const& layer,
+                                           WeightFactors const& factors,
+                                           AnyTensor const& output_gradient,
+                                           CrossLayer const& before,
+                                           std::source_location issued_at) {
+  auto const& device = first.device();
+  AnyTensor gradient(device, first.dtype(), first.shape());
+  AnyTensor const projected_gradient(device, first.dtype(), first.shape());
+  Floats bias_gradient(device, before.bias.shape());
+  kernels::CrossGradientArgs args{.gradient = factors.hidden.data(),
+                                  .down = layer.down.data(),
+                                  .added = output_gradient.data(),
+                                  .first = first.data(),
+                                  .sum = gradient.data(),
+                                  .projected = projected_gradient.data(),
+                                  .column_sums = bias_gradient.data(),
+                                  .workspace = nullptr,
+                                  .shape = shape_of(first, layer.hidden)};
+  Workspace const workspace(device, ask_kernels(*device, [&](auto stream) {
+                              return kernels::cross_gradient_workspace_bytes(stream, args);
+                            }));
+  args.workspace = workspace.data();
+  auto written = writes(gradient, projected_gradient);
+  written.add(bias_gradient);
+  issue(
+      "cross_input_gradient",
+      reads(factors.hidden, layer.down, output_gradient, first),
+      workspace.with(written),
+      [args](auto stream) { kernels::cross_gradient(stream, args); },
+      {},
+      issued_at);
+  return {std::move(gradient),
+          {projected_gradient,
+           hidden_gradient(projected_gradient, before, issued_at),
+           std::move(bias_gradient)}};
+}
+
+/// Returns the gradient of the input of a network, which each of its layers reads, from the
+/// gradients of the outputs of its layers.
+[[nodiscard]] AnyTensor network_input_gradient(std::vector<CrossLayer> const& layers,
+                                               AnyTensor const& hidden,
+                                               std::vector<AnyTensor> const& output_gradients,
+                                               std::source_location issued_at) {
+  auto const& nearest = output_gradients.front();
+  AnyTensor gradient(nearest.device(), nearest.dtype(), nearest.shape());
+  constexpr std::size_t kAtOnce = kernels::kMostCrossLayers;
+  kernels::CrossLastGradientArgs args{.gradient = hidden.data(),
+                                      .down = layers.front().down.data(),
+                                      .added = nearest.data(),
+                                      .layers = {},
+                                      .input_gradient = gradient.data(),
+                                      .shape = shape_of(nearest, layers.front().hidden)};
+  auto read = reads(hidden, layers.front().down);
+  auto const take = [&](std::size_t first, auto& to, auto& used) {
+    for (std::size_t i = first; i < std::min(first + kAtOnce, layers.size()); ++i) {
+      to[i - first] = {output_gradients[i].data(), layers[i].projected.data()};
+      used.add(output_gradients[i]);
+      used.add(layers[i].projected);
+    }
+  };
+  take(0, args.layers, read);
+  issue(
+      "cross_first_gradient",
+      read,
+      writes(gradient),
+      [args](auto stream) { kernels::cross_last_gradient(stream, args); },
+      {},
+      issued_at);
+  for (auto i = kAtOnce; i < layers.size(); i += kAtOnce) {
+    kernels::CrossSumArgs sum{.sum = gradient.data(),
+                              .added = nullptr,
+                              .layers = {},
+                              .count = gradient.count(),
+                              .dtype = gradient.dtype()};
+    auto others = reads(layers[i].projected);
+    take(i, sum.layers, others);
+    issue(
+        "cross_first_gradient",
+        others,
+        writes(gradient),
+        [sum](auto stream) { kernels::cross_sum(stream, sum); },
+        {},
+        issued_at);
+  }
+  return gradient;
 }
 
 /// Returns the gradients of a layer's weights.
@@ -196,33 +283,48 @@ struct LayerGradients {
   return {std::move(down), std::move(up), factors.bias};
 }
 
+/// Computes a layer. Unless it `keeps` what its gradient needs, its `projected` is its output.
+[[nodiscard]] CrossLayer compute_layer(AnyTensor const& first,
+                                       AnyTensor const& input,
+                                       CrossWeights<AnyRuntime> const& weights,
+                                       bool keeps,
+                                       std::source_location issued_at) {
+  require_layer(first, input, weights);
+  auto const own = halves_of(std::vector{weights.down.any(), weights.up.any(), weights.bias.any()},
+                             input.dtype(),
+                             issued_at);
+  auto hidden = product(input, own[0], issued_at);
+  AnyTensor output(input.device(), input.dtype(), input.shape());
+  auto projected = keeps ? AnyTensor(input.device(), input.dtype(), input.shape()) : output;
+  kernels::CrossForwardArgs const args{.hidden = hidden.data(),
+                                       .up = own[1].data(),
+                                       .bias = own[2].data(),
+                                       .first = first.data(),
+                                       .input = input.data(),
+                                       .projected = keeps ? projected.data() : nullptr,
+                                       .output = output.data(),
+                                       .shape = shape_of(input, hidden)};
+  auto written = writes(output);
+  if (keeps) {
+    written.add(projected);
+  }
+  issue(
+      "cross",
+      reads(hidden, own[1], own[2], first, input),
+      written,
+      [args](auto stream) { kernels::cross_forward(stream, args); },
+      {},
+      issued_at);
+  return {own[0], own[1], own[2], std::move(hidden), std::move(projected), std::move(output)};
+}
+
 }  // namespace
 
 CrossLayer cross_layer(AnyTensor const& first,
                        AnyTensor const& input,
                        CrossWeights<AnyRuntime> const& weights,
                        std::source_location issued_at) {
-  require_layer(first, input, weights);
-  auto const own = cast(std::vector{weights.down.any(), weights.up.any(), weights.bias.any()},
-                        input.dtype(),
-                        issued_at);
-  auto hidden = product(input, own[0], nullptr, issued_at);
-  auto projected = product(hidden, own[1], &own[2], issued_at);
-  AnyTensor output(input.device(), input.dtype(), input.shape());
-  kernels::CrossArgs const args{.first = first.data(),
-                                .projected = projected.data(),
-                                .input = input.data(),
-                                .output = output.data(),
-                                .count = input.count(),
-                                .dtype = input.dtype()};
-  issue(
-      "cross",
-      reads(first, projected, input),
-      writes(output),
-      [args](auto stream) { kernels::cross(stream, args); },
-      {},
-      issued_at);
-  return {own[0], own[1], own[2], std::move(hidden), std::move(projected), std::move(output)};
+  return compute_layer(first, input, weights, true, issued_at);
 }
 
 CrossLayerGradients cross_layer_gradient(AnyTensor const& first,
@@ -230,10 +332,12 @@ CrossLayerGradients cross_layer_gradient(AnyTensor const& first,
                                          CrossLayer const& layer,
                                          AnyTensor const& output_gradient,
                                          std::source_location issued_at) {
-  auto const gradients = gradients_of(first, input, layer, output_gradient, {}, issued_at);
-  return {gradients.first,
-          gradients.input,
-          weight_gradients_of(input, layer, gradients.factors, issued_at)};
+  AnyTensor first_gradient(input.device(), input.dtype(), input.shape());
+  auto const factors = factors_of(first, layer, output_gradient, &first_gradient, issued_at);
+  auto input_gradient = product_gradient(factors.hidden, layer.down, &output_gradient, issued_at);
+  return {std::move(first_gradient),
+          std::move(input_gradient),
+          weight_gradients_of(input, layer, factors, issued_at)};
 }
 
 std::vector<CrossLayer> cross_network(AnyTensor const& input,
@@ -254,7 +358,7 @@ AnyTensor cross_network_output(AnyTensor const& input,
   require(!weights.empty(), "cross_network: no layers");
   auto crossed = input;
   for (auto const& each : weights) {
-    crossed = cross_layer(input, crossed, each, issued_at).output;
+    crossed = compute_layer(input, crossed, each, false, issued_at).output;
   }
   return crossed;
 }
@@ -265,25 +369,22 @@ CrossNetworkGradients cross_network_gradient(AnyTensor const& input,
                                              std::source_location issued_at) {
   // The gradient of the network's input is needed next, those of the weights by nothing in this
   // backward: they come last, so that work on other stream groups runs beside them.
-  auto const input_of = [&](std::size_t i) { return i == 0 ? input : layers[i - 1].output; };
-  CrossNetworkGradients all{output_gradient, {}};
-  std::optional<AnyTensor> first_gradient;
+  auto const last = layers.size() - 1;
+  std::vector<AnyTensor> output_gradients(layers.size(), output_gradient);
   std::vector<WeightFactors> factors;  // of the last layer to the first
-  for (auto i = layers.size(); i-- > 0;) {
-    auto gradients = gradients_of(input,
-                                  input_of(i),
-                                  layers[i],
-                                  all.input,
-                                  {.before = first_gradient, .reads_first = i == 0},
-                                  issued_at);
-    first_gradient = std::move(gradients.first);
-    all.input = std::move(gradients.input);
-    factors.push_back(std::move(gradients.factors));
+  factors.push_back(factors_of(input, layers[last], output_gradient, nullptr, issued_at));
+  for (auto i = last; i > 0; --i) {
+    auto gradient = input_gradient(
+        input, layers[i], factors.back(), output_gradients[i], layers[i - 1], issued_at);
+    output_gradients[i - 1] = std::move(gradient.input);
+    factors.push_back(std::move(gradient.before));
   }
-  first_gradient.reset();
+  CrossNetworkGradients all{
+      network_input_gradient(layers, factors.back().hidden, output_gradients, issued_at), {}};
+  output_gradients.clear();
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    all.layers.push_back(
-        weight_gradients_of(input_of(i), layers[i], factors[layers.size() - 1 - i], issued_at));
+    all.layers.push_back(weight_gradients_of(
+        i == 0 ? input : layers[i - 1].output, layers[i], factors[last - i], issued_at));
   }
   return all;
 }

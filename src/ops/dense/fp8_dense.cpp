@@ -118,6 +118,45 @@ struct WantedCopies {
   return result;
 }
 
+/// Returns activation(input · weight + bias) in the type of the bias, and what the gradient of the
+/// activation is computed from. `weight` is transposed.
+[[nodiscard]] AnyDenseOutput activated_product(QuantisedMatrix const& input,
+                                               QuantisedMatrix const& weight,
+                                               AnyTensor const& bias,
+                                               Activation activation,
+                                               std::source_location issued_at) {
+  bool const is_gelu = activation == Activation::gelu_tanh;
+  auto saved = quantised_product("dense_fp8",
+                                 input,
+                                 weight,
+                                 &bias,
+                                 is_gelu ? Activation::none : activation,
+                                 bias.dtype(),
+                                 issued_at);
+  auto output =
+      is_gelu ? unary("gelu_tanh", kernels::UnaryFunction::gelu_tanh, saved, issued_at) : saved;
+  return {std::move(output), std::move(saved)};
+}
+
+void require_dense(char const* operation,
+                   AnyTensor const& input,
+                   Shape const& weight,
+                   AnyTensor const& bias) {
+  require(input.shape().rank() == 2 && weight.rank() == 2 && input.shape()[1] == weight[0] &&
+              bias.count() == weight[1],
+          "{}: input {}, weight {}, bias {}; expected [batch, inputs], [inputs, outputs], "
+          "[outputs]",
+          operation,
+          input.shape(),
+          weight,
+          bias.shape());
+  require(bias.dtype() == input.dtype(),
+          "{}: input of {}, bias of {}; expected one type",
+          operation,
+          name_of(input.dtype()),
+          name_of(bias.dtype()));
+}
+
 }  // namespace
 
 bool has_fp8_products(Shape const& weight) {
@@ -131,36 +170,19 @@ Fp8DenseOutput dense_fp8_for_gradient(AnyTensor const& input,
                                       Activation activation,
                                       bool with_operands,
                                       std::source_location issued_at) {
-  require(input.shape().rank() == 2 && weight.shape().rank() == 2 &&
-              input.shape()[1] == weight.shape()[0] && bias.count() == weight.shape()[1],
-          "dense_fp8: input {}, weight {}, bias {}; expected [batch, inputs], [inputs, outputs], "
-          "[outputs]",
-          input.shape(),
-          weight.shape(),
-          bias.shape());
-  require(bias.dtype() == input.dtype(),
-          "dense_fp8: input of {}, bias of {}; expected one type",
-          name_of(input.dtype()),
-          name_of(bias.dtype()));
+  require_dense("dense_fp8", input, weight.shape(), bias);
   auto of_input = quantise_matrix(
       input, Fp8Format::e4m3, {.plain = true, .transposed = with_operands}, issued_at);
   auto of_weight = quantise_matrix(
       weight, Fp8Format::e4m3, {.plain = with_operands, .transposed = true}, issued_at);
-  bool const is_gelu = activation == Activation::gelu_tanh;
-  auto const saved = quantised_product("dense_fp8",
-                                       *of_input.plain,
-                                       *of_weight.transposed,
-                                       &bias,
-                                       is_gelu ? Activation::none : activation,
-                                       input.dtype(),
-                                       issued_at);
-  auto output =
-      is_gelu ? unary("gelu_tanh", kernels::UnaryFunction::gelu_tanh, saved, issued_at) : saved;
+  auto made =
+      activated_product(*of_input.plain, *of_weight.transposed, bias, activation, issued_at);
   if (!with_operands) {
-    return {std::move(output), std::nullopt};
+    return {std::move(made.output), std::nullopt};
   }
-  return {std::move(output),
-          Fp8DenseOperands{*std::move(of_input.transposed), *std::move(of_weight.plain), saved}};
+  return {std::move(made.output),
+          Fp8DenseOperands{
+              *std::move(of_input.transposed), *std::move(of_weight.plain), std::move(made.saved)}};
 }
 
 AnyTensor dense_fp8(AnyTensor const& input,
@@ -176,6 +198,37 @@ AnyTensor dense_fp8(AnyTensor const& input,
           name_of(input.dtype()),
           name_of(weight.dtype()));
   return dense_fp8_for_gradient(input, weight, bias, activation, false, issued_at).output;
+}
+
+QuantisedWeight quantised_weight(AnyTensor const& weight, std::source_location issued_at) {
+  require(weight.shape().rank() == 2 && has_fp8_products(weight.shape()),
+          "Fp8Weight: a weight {}; expected [inputs, outputs] of {} each or more",
+          weight.shape(),
+          kernels::kFp8Multiple);
+  auto made =
+      quantise_matrix(weight, Fp8Format::e4m3, {.plain = false, .transposed = true}, issued_at);
+  auto& transposed = made.transposed.value();
+  return {std::move(transposed.codes),
+          std::move(transposed.scales),
+          transposed.columns,
+          transposed.rows};
+}
+
+AnyTensor dense_fp8(AnyTensor const& input,
+                    QuantisedWeight const& weight,
+                    AnyTensor const& bias,
+                    Activation activation,
+                    std::source_location issued_at) {
+  require_dense("dense_fp8", input, Shape{weight.inputs, weight.outputs}, bias);
+  auto const of_input =
+      quantise_matrix(input, Fp8Format::e4m3, {.plain = true, .transposed = false}, issued_at);
+  return activated_product(
+             *of_input.plain,
+             {weight.codes, weight.scales, Fp8Format::e4m3, weight.outputs, weight.inputs},
+             bias,
+             activation,
+             issued_at)
+      .output;
 }
 
 AnyDenseGradients dense_fp8_gradient(Fp8DenseOperands const& operands,

@@ -34,7 +34,7 @@ struct Rows {
 
 }  // namespace
 
-AnyTensor softmax(Floats const& input,
+AnyTensor softmax(AnyTensor const& input,
                   TensorOf<std::int64_t> const* lengths,
                   DType to,
                   std::source_location issued_at) {
@@ -42,6 +42,7 @@ AnyTensor softmax(Floats const& input,
   AnyTensor output(input.device(), to, input.shape());
   kernels::SoftmaxArgs args{input.data(), output.data(), rows, columns};
   args.dtype = to;
+  args.input_dtype = input.dtype();
   auto read = reads(input);
   if (lengths != nullptr) {
     auto const count = lengths->count();
@@ -65,13 +66,15 @@ AnyTensor softmax(Floats const& input,
 }
 
 Floats softmax(Floats const& input, std::source_location issued_at) {
-  return {msstream::detail::OfKnownType(), softmax(input, nullptr, DType::float32, issued_at)};
+  return {msstream::detail::OfKnownType(),
+          softmax(input.any(), nullptr, DType::float32, issued_at)};
 }
 
 Floats softmax(Floats const& input,
                TensorOf<std::int64_t> const& lengths,
                std::source_location issued_at) {
-  return {msstream::detail::OfKnownType(), softmax(input, &lengths, DType::float32, issued_at)};
+  return {msstream::detail::OfKnownType(),
+          softmax(input.any(), &lengths, DType::float32, issued_at)};
 }
 
 AnyTensor softmax_gradient(AnyTensor const& output,

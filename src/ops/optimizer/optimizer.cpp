@@ -5,6 +5,7 @@
 #include "ops/embedding/embedding.hpp"
 #include "ops/embedding/embedding_tables.hpp"
 #include "ops/embedding/table_gradient.hpp"
+#include "ops/optimizer/dense_update.hpp"
 #include "ops/optimizer/optimizer_state.hpp"
 #include "ops/optimizer/table_update.hpp"
 
@@ -250,6 +251,14 @@ void update_dense(OptimizerRule const& rule,
                   StepCounter<AnyRuntime> const& step,
                   std::vector<DenseParameter<AnyRuntime>> const& parameters,
                   std::source_location issued_at) {
+  update_dense(rule, step, parameters, {}, issued_at);
+}
+
+void update_dense(OptimizerRule const& rule,
+                  StepCounter<AnyRuntime> const& step,
+                  std::vector<DenseParameter<AnyRuntime>> const& parameters,
+                  std::vector<std::shared_ptr<HalfCopy>> const& copies,
+                  std::source_location issued_at) {
   require_rule("update_dense", rule);
   if (parameters.empty()) {
     return;
@@ -273,7 +282,14 @@ void update_dense(OptimizerRule const& rule,
                        data_of(parameter.state.second),
                        parameter.weight.count(),
                        numbers_of(rule, parameter.group)});
+    if (updates.size() <= copies.size() && copies[updates.size() - 1] != nullptr) {
+      auto const& copy = copies[updates.size() - 1]->tensor();
+      updates.back().copy_dtype = copy.dtype();
+      updates.back().copy = copy.data();
+      written.add(copy);
+    }
   }
+  CopyWrites copy_writes(copies);
   Workspace const workspace(parameters.front().weight.device(),
                             kernels::dense_workspace_bytes(rule.kind, updates));
   issue(
@@ -284,6 +300,7 @@ void update_dense(OptimizerRule const& rule,
           auto stream) { kernels::update_dense(stream, rule, counter, updates, memory); },
       {},
       issued_at);
+  copy_writes.issued();
 }
 
 void update_rows(OptimizerRule const& rule,

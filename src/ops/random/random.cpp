@@ -185,17 +185,18 @@ void require_dropout(char const* operation, Shape const& shape, DropoutOptions c
   (void)dropout_args(operation, shape, options, {});
 }
 
-DropoutResult<AnyRuntime> dropout(Floats const& input,
-                                  DropoutOptions const& options,
-                                  RandomGenerator<AnyRuntime> const& random,
-                                  std::string_view name,
-                                  std::source_location issued_at) {
+AnyDropoutResult dropout(AnyTensor const& input,
+                         DropoutOptions const& options,
+                         RandomGenerator<AnyRuntime> const& random,
+                         std::string_view name,
+                         std::source_location issued_at) {
   auto args = dropout_args("dropout", input.shape(), options, name);
   if (options.rate == 0.0F) {
     return {input, std::nullopt};
   }
-  Floats output(input.device(), input.shape());
+  AnyTensor output(input.device(), input.dtype(), input.shape());
   TensorOf<std::int64_t> const drawn(input.device(), {2});
+  args.dtype = input.dtype();
   args.input = input.data();
   args.output = output.data();
   args.state = random_state_of(random.tensor());
@@ -210,11 +211,11 @@ DropoutResult<AnyRuntime> dropout(Floats const& input,
   return {output, drawn};
 }
 
-Floats dropout_gradient(Floats const& output_gradient,
-                        std::optional<TensorOf<std::int64_t>> const& drawn,
-                        DropoutOptions const& options,
-                        std::string_view name,
-                        std::source_location issued_at) {
+AnyTensor dropout_gradient(AnyTensor const& output_gradient,
+                           std::optional<TensorOf<std::int64_t>> const& drawn,
+                           DropoutOptions const& options,
+                           std::string_view name,
+                           std::source_location issued_at) {
   auto args = dropout_args("dropout_gradient", output_gradient.shape(), options, name);
   require(drawn.has_value() == (options.rate > 0.0F) && (!drawn || drawn->count() == 2),
           "dropout_gradient: the state that the forward has drawn with is {} for a rate of {}",
@@ -223,7 +224,8 @@ Floats dropout_gradient(Floats const& output_gradient,
   if (!drawn) {
     return output_gradient;
   }
-  Floats gradient(output_gradient.device(), output_gradient.shape());
+  AnyTensor gradient(output_gradient.device(), output_gradient.dtype(), output_gradient.shape());
+  args.dtype = output_gradient.dtype();
   args.input = output_gradient.data();
   args.output = gradient.data();
   args.state = random_state_of(*drawn);

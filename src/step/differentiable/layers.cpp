@@ -15,30 +15,33 @@
 
 namespace msstream::ops::detail {
 
-Floats dropout(AnyTape& tape,
-               Floats const& input,
-               DropoutOptions const& options,
-               RandomGenerator<AnyRuntime> const& random,
-               std::string_view name,
-               std::source_location issued_at) {
+AnyTensor dropout(AnyTape& tape,
+                  AnyTensor const& input,
+                  DropoutOptions const& options,
+                  RandomGenerator<AnyRuntime> const& random,
+                  std::string_view name,
+                  std::source_location issued_at) {
+  require_dropout("dropout", input.shape(), options);
   if (!tape.is_recording() || options.rate == 0.0F) {
-    require_dropout("dropout", input.shape(), options);
     return input;
   }
-  require_dropout("dropout", input.shape(), options);
   auto const samples = input.shape().rank() > 0 ? input.shape()[0] : 1;
   tape.state().draws.add(
       random.note_draw("dropout", name, options.first_sample, options.first_sample + samples));
   auto const result = dropout(input, options, random, name, issued_at);
-  return recorded(
-      tape,
+  tape.note_input(input);
+  tape.record_any(
       "dropout",
-      input,
       result.output,
-      [drawn = result.drawn, options, name = std::string(name), issued_at](Floats const& gradient) {
-        return dropout_gradient(gradient, drawn, options, name, issued_at);
+      [input, drawn = result.drawn, options, name = std::string(name), issued_at](
+          AnyTape& playing, AnyTensor const& gradient) {
+        if (playing.wants_gradient(input)) {
+          playing.add_gradient(
+              input, dropout_gradient(gradient, drawn, options, name, issued_at), issued_at);
+        }
       },
       issued_at);
+  return result.output;
 }
 
 Floats dot_interaction(AnyTape& tape,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mixed/half_columns.hpp"
+#include "ops/common/half_copies.hpp"
 #include "ops/elementwise/any_elementwise.hpp"
 
 #include <msstream/base/detail/require.hpp>
@@ -8,6 +9,7 @@
 #include <msstream/ops/cross.hpp>
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/interaction.hpp>
+#include <msstream/ops/loss.hpp>
 #include <msstream/step/differentiable/mixed.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/tensor/issue.hpp>
@@ -127,7 +129,7 @@ struct CastWeights {
   if (dtype == DType::float32) {
     return {weight.any(), bias.any()};
   }
-  auto const own = cast(std::vector{weight.any(), bias.any()}, dtype, issued_at);
+  auto const own = halves_of(std::vector{weight.any(), bias.any()}, dtype, issued_at);
   if (inputs == weight.shape()[0]) {
     return {own[0], own[1]};
   }
@@ -149,13 +151,18 @@ struct CastWeights {
     case HalfFunction::silu:
       return kernels::UnaryFunction::silu;
     case HalfFunction::tanh:
+      return kernels::UnaryFunction::tanh;
+    case HalfFunction::sigmoid:
+      return kernels::UnaryFunction::sigmoid;
+    case HalfFunction::clamp:
       break;
   }
-  return kernels::UnaryFunction::tanh;
+  return kernels::UnaryFunction::clamp;
 }
 
 [[nodiscard]] char const* name_of(HalfFunction function) {
-  constexpr char const* kNames[] = {"relu", "gelu", "gelu_tanh", "silu", "tanh"};
+  constexpr char const* kNames[] = {
+      "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "clamp"};
   return kNames[static_cast<std::size_t>(function)];
 }
 
@@ -361,21 +368,48 @@ AnyTensor concat_halves(AnyTape* tape,
 AnyTensor half_function(AnyTape* tape,
                         HalfFunction function,
                         AnyTensor const& input,
-                        std::source_location issued_at) {
+                        std::source_location issued_at,
+                        float low,
+                        float high) {
   auto const* const name = name_of(function);
   require_half(name, input);
+  require(low <= high, "{}: low {}, high {}; expected low <= high", name, low, high);
   auto const kernel = kernel_of(function);
-  auto output = unary(name, kernel, input, issued_at);
+  auto output = unary(name, kernel, input, issued_at, low, high);
   if (tape != nullptr) {
     tape->note_input(input);
     auto const& saved = kernels::gradient_reads_output(kernel) ? output : input;
     tape->record_any(
         name,
         output,
-        [input, saved, name, kernel, issued_at](AnyTape& playing, AnyTensor const& gradient) {
+        [input, saved, name, kernel, low, high, issued_at](AnyTape& playing,
+                                                           AnyTensor const& gradient) {
           if (playing.wants_gradient(input)) {
             playing.add_gradient(
-                input, unary_gradient(name, kernel, saved, gradient, issued_at), issued_at);
+                input,
+                unary_gradient(name, kernel, saved, gradient, issued_at, low, high),
+                issued_at);
+          }
+        },
+        issued_at);
+  }
+  return output;
+}
+
+AnyTensor softmax_halves(AnyTape* tape,
+                         AnyTensor const& input,
+                         TensorOf<std::int64_t> const* lengths,
+                         std::source_location issued_at) {
+  require_half("softmax", input);
+  auto output = softmax(input, lengths, input.dtype(), issued_at);
+  if (tape != nullptr) {
+    tape->note_input(input);
+    tape->record_any(
+        "softmax",
+        output,
+        [input, output, issued_at](AnyTape& playing, AnyTensor const& gradient) {
+          if (playing.wants_gradient(input)) {
+            playing.add_gradient(input, softmax_gradient(output, gradient, issued_at), issued_at);
           }
         },
         issued_at);

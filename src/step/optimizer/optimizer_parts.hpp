@@ -95,6 +95,19 @@ inline void add_if_unreached_rows(std::string& found,
   });
 }
 
+/// Throws std::logic_error for a parameter that is not frozen, although it was when its Parameters
+/// were added.
+inline void refuse_unfrozen(std::string const& name, AnyTensor const& tensor) {
+  if (!tensor.immutable()) {
+    throw std::logic_error(
+        fmt::format("Optimizer::step: \"{}\" of shape {} was frozen when its Parameters were "
+                    "added, and is frozen no more; call add() again, or leave it out by a "
+                    "pattern of names",
+                    name,
+                    tensor.shape()));
+  }
+}
+
 /// Throws std::logic_error if a pattern of OptimizerOptions::may_lack_gradient matches none of the
 /// names that `for_each_name` passes to its argument.
 template <class ForEachName>

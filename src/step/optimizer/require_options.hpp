@@ -17,6 +17,9 @@ inline void require_options(OptimizerOptions const& options) {
   require(options.table_rounding <= OptimizerOptions::Rounding::stochastic,
           "Optimizer: no rounding of tables has the number {}",
           static_cast<int>(options.table_rounding));
+  require(options.copies <= Precision::fp16,
+          "Optimizer: no precision of copies has the number {}",
+          static_cast<int>(options.copies));
 }
 
 }  // namespace msstream::detail

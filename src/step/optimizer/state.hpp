@@ -2,9 +2,11 @@
 #pragma once
 
 #include "base/name_pattern.hpp"
+#include "ops/optimizer/dense_update.hpp"
 #include "ops/optimizer/optimizer_state.hpp"
 #include "ops/optimizer/table_update.hpp"
 #include "step/lookup_gradient.hpp"
+#include "step/optimizer/copy_of_parameter.hpp"
 #include "step/optimizer/gradient_norm.hpp"
 #include "step/optimizer/micro_batches.hpp"
 #include "step/optimizer/optimizer_parts.hpp"
@@ -51,6 +53,7 @@ class Optimizer<detail::AnyRuntime>::State {
     ops::OptimizerState<AnyRuntime> state;
     ops::ParameterGroup group;
     bool may_lack_gradient;
+    std::shared_ptr<ops::detail::HalfCopy> copy;  ///< or null
   };
   struct Table {
     std::string name;
@@ -79,7 +82,9 @@ class Optimizer<detail::AnyRuntime>::State {
     require_new(name, weight.any(), group);
     auto state = ops::detail::make_state(
         device_.state(), ops::dense_kind(rules_.dense().kind), weight.shape(), issued_at);
-    dense_.push_back({name, weight, std::move(state), group, may_lack_gradient(name)});
+    auto copy = detail::copy_of_parameter(options_, weight);
+    dense_.push_back(
+        {name, weight, std::move(state), group, may_lack_gradient(name), std::move(copy)});
     owned_->add({std::move(name), weight.shape(), Range::of(weight.any()), false});
   }
   void add_table(std::string name,
@@ -154,14 +159,7 @@ class Optimizer<detail::AnyRuntime>::State {
   /// more, and the optimizer does not have it.
   void refuse_unfrozen() const {
     for (auto const& [name, tensor] : left_out_) {
-      if (!tensor.immutable()) {
-        throw std::logic_error(
-            fmt::format("Optimizer::step: \"{}\" of shape {} was frozen when its Parameters were "
-                        "added, and is frozen no more; call add() again, or leave it out by a "
-                        "pattern of names",
-                        name,
-                        tensor.shape()));
-      }
+      detail::refuse_unfrozen(name, tensor);
     }
   }
 
@@ -191,6 +189,7 @@ class Optimizer<detail::AnyRuntime>::State {
     require_moved_by_no_other(tape);
     norm_.require_scaled(tape);
     std::vector<ops::DenseParameter<AnyRuntime>> parameters;
+    std::vector<std::shared_ptr<ops::detail::HalfCopy>> copies;
     parameters.reserve(dense_.size());
     detail::JudgedGradients judged;
     for (auto const& parameter : dense_) {
@@ -200,6 +199,7 @@ class Optimizer<detail::AnyRuntime>::State {
                               tape.gradient(parameter.weight, issued_at),
                               parameter.state,
                               parameter.group});
+        copies.push_back(parameter.copy);
         if (norm_.is_used()) {
           judged.shared.push_back(
               {parameters.back().gradient, 1, clip_value_of(rules_.dense(), parameter.group)});
@@ -222,7 +222,7 @@ class Optimizer<detail::AnyRuntime>::State {
       auto const scope = detail::scope_of(bunch.group, issued_at);
       ops::detail::update_rows(rules_.tables(), step_, bunch.tables, issued_at);
     }
-    ops::detail::update_dense(rules_.dense(), step_, parameters, issued_at);
+    ops::detail::update_dense(rules_.dense(), step_, parameters, copies, issued_at);
     micro_batches_->begin();
     if (auto* const searches = tape.state().searches.get()) {
       search_updates(*searches, issued_at);

@@ -41,9 +41,8 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
   std::vector<std::optional<Floats>> losses;
   std::optional<GradientBuckets::Gradients> first;
   std::optional<Floats> loss_of_all;
-  for (int half = 0; half < 2; ++half) {
+  auto const run_half = [&](int half, comm::detail::AnyCommunicator const& communicator) {
     AnyStreamScope const scope(pool.group(half), {.include_grad = true}, issued_at);
-    auto const& communicator = communicators_[static_cast<std::size_t>(half)];
     auto const loss = loss_of_part(half_loss, half, communicator);
     auto rows_of_half = comm::detail::RowBuffers::of_one_step();
     GradientBuckets buckets(
@@ -64,7 +63,11 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
     } else {
       buckets.put_on_tape(first);
     }
-  }
+  };
+  // A half that fails on this rank gives its communicator up, and that of the other half, too: the
+  // other ranks may wait there already.
+  or_give_up(communicators_[1], [&] { run_half(0, communicators_[0]); });
+  or_give_up(communicators_[0], [&] { run_half(1, communicators_[1]); });
   note_scale(tape, scale);
   // To an optimizer, the halves are one backward.
   tape.state().backward_count = 1;

@@ -6,6 +6,7 @@
 #include "doctor/facts/shared_library.hpp"
 #include "find_line.hpp"
 #include "overlap/record/cupti_files.hpp"
+#include "trace/counter.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -74,6 +75,7 @@ LibraryFacts good_libraries() {
   facts.is_cuda_build = facts.has_driver = facts.has_cupti = true;
   facts.cupti_subscribe = kCuptiSuccess;
   facts.counters_restricted = false;
+  facts.nvtx_counters = true;
   facts.nccl_built_in = true;
   facts.nccl_version = 22'703;
   facts.mpi_built_in = true;
@@ -109,11 +111,80 @@ TEST(DoctorLibraries, libraries_that_work_are_ok) {
 
 TEST(DoctorLibraries, tools_that_are_attached_are_told) {
   auto facts = good_libraries();
-  facts.cuda_injection = "/opt/tool.so";
-  EXPECT_EQ(level_of(library_lines(facts), "nvtx"), Level::note);
-  facts.nvtx_injection = "/no/such.so";
-  facts.nvtx_can_load = false;
-  EXPECT_THAT(the_line(library_lines(facts), "nvtx").advice, HasSubstr("does not exist"));
+  EXPECT_EQ(the_line(library_lines(facts), "nvtx").value, "no tool attached");
+  facts.cuda_tool.library = "/opt/tool.so";
+  EXPECT_EQ(level_of(library_lines(facts), "nvtx"), Level::ok);  // gets calls of CUDA alone
+  EXPECT_EQ(the_line(library_lines(facts), "cuda-tool").value, "/opt/tool.so");
+  EXPECT_EQ(level_of(library_lines(facts), "cuda-tool"), Level::note);
+  facts.nvtx_tool.library = "/opt/ranges.so";
+  EXPECT_EQ(the_line(library_lines(facts), "nvtx").value, "sent to /opt/ranges.so");
+  EXPECT_THAT(the_line(library_lines(facts), "nvtx").advice, HasSubstr("A tool is attached"));
+}
+
+TEST(DoctorLibraries, tools_that_cannot_be_loaded_are_not_attached) {
+  auto facts = good_libraries();
+  facts.nvtx_tool = {"/bin/true", "/bin/true has no function"};
+  facts.cuda_tool = {"/no/such.so", "/no/such.so: cannot open"};
+  for (auto const* const id : {"nvtx", "cuda-tool"}) {
+    auto const line = the_line(library_lines(facts), id);
+    EXPECT_EQ(line.level, Level::note);
+    EXPECT_THAT(line.value, HasSubstr(id == std::string("nvtx") ? "/bin/true" : "/no/such.so"));
+    EXPECT_THAT(line.advice, HasSubstr("or unset it"));
+    EXPECT_THAT(line.advice, Not(HasSubstr("takes longer")));
+  }
+}
+
+TEST(DoctorLibraries, a_build_for_the_host_has_no_ranges_to_send) {
+  auto facts = good_libraries();
+  facts.is_cuda_build = false;
+  EXPECT_EQ(level_of(library_lines(facts), "nvtx"), Level::ok);
+  facts.nvtx_tool.library = facts.cuda_tool.library = "/opt/tool.so";
+  for (auto const* const id : {"nvtx", "cuda-tool"}) {
+    auto const line = the_line(library_lines(facts), id);
+    EXPECT_EQ(line.level, Level::note);
+    EXPECT_THAT(line.value, HasSubstr("a build for the host"));
+    EXPECT_THAT(line.advice, HasSubstr("has no effect"));
+  }
+}
+
+TEST(DoctorLibraries, tools_are_loaded_as_programs_load_them) {
+  auto const read = [](char const* library) {
+    return read_libraries({{"NVTX_INJECTION64_PATH", library}, {"CUDA_INJECTION64_PATH", library}},
+                          0,
+                          0,
+                          "/no/such/root");
+  };
+  auto const missing = read("/no/such.so");
+  EXPECT_EQ(missing.nvtx_tool.library, "/no/such.so");
+  EXPECT_EQ(missing.cuda_tool.library, "/no/such.so");
+  auto const program = read("/bin/true");
+  auto const other = read("libdl.so.2");  // the loader finds it, and it is no tool
+#if MSSTREAM_CUDA
+  EXPECT_THAT(missing.nvtx_tool.problem, HasSubstr("/no/such.so: cannot open"));
+  EXPECT_THAT(missing.cuda_tool.problem, HasSubstr("/no/such.so: cannot open"));
+  EXPECT_THAT(program.nvtx_tool.problem, HasSubstr("/bin/true"));
+  EXPECT_THAT(program.cuda_tool.problem, HasSubstr("/bin/true"));
+  EXPECT_EQ(other.nvtx_tool.problem, "libdl.so.2 has no function InitializeInjectionNvtx2");
+  EXPECT_EQ(other.cuda_tool.problem, "libdl.so.2 has no function InitializeInjection");
+#else
+  EXPECT_EQ(program.nvtx_tool.problem, "");  // a build for the host loads none
+  EXPECT_EQ(other.cuda_tool.problem, "");
+#endif
+}
+
+TEST(DoctorLibraries, counters_of_nvtx_are_told_in_a_build_for_cuda) {
+  auto facts = good_libraries();
+  EXPECT_EQ(the_line(library_lines(facts), "nvtx-counters").value, "built in");
+  facts.nvtx_counters = false;
+  auto const line = the_line(library_lines(facts), "nvtx-counters");
+  EXPECT_EQ(line.level, Level::note);
+  EXPECT_THAT(line.advice, HasSubstr("-DMSSTREAM_NVTX"));
+  EXPECT_EQ(read_libraries({}, 0, 0, "/no/such/root").nvtx_counters,
+            msstream::detail::has_nvtx_counters());
+}
+
+TEST(DoctorLibraries, cupti_that_is_held_or_missing_is_noted) {
+  auto facts = good_libraries();
   facts.cupti_subscribe = kCuptiManySubscribers;
   EXPECT_EQ(the_line(library_lines(facts), "cupti").value, "held by another profiler");
   facts.cupti_subscribe = 38;

@@ -11,6 +11,7 @@ namespace msstream::doctor {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 HostFacts good_host() {
   HostFacts facts;
@@ -98,7 +99,7 @@ TEST(DoctorLimits, limits_that_stop_programs_are_told) {
   EXPECT_EQ(level_of(limit_lines(facts), "locked-memory"), Level::note);
   facts.open_files = 256;
   facts.most_open_files = 4096;
-  EXPECT_THAT(the_line(limit_lines(facts), "open-files").advice, HasSubstr("ulimit -n 4096"));
+  EXPECT_THAT(the_line(limit_lines(facts), "open-files").advice, HasSubstr("Set ulimit -n 4096."));
   facts.threads = 100;
   EXPECT_EQ(level_of(limit_lines(facts), "threads"), Level::note);
   facts.group_memory_bytes = std::uint64_t{4} << 30U;
@@ -107,6 +108,18 @@ TEST(DoctorLimits, limits_that_stop_programs_are_told) {
   EXPECT_EQ(level_of(limit_lines(facts), "cgroup-memory"), Level::note);
   facts.transparent_huge_pages = "never";
   EXPECT_EQ(level_of(limit_lines(facts), "huge-pages"), Level::note);
+}
+
+TEST(DoctorLimits, no_limit_is_advised_that_the_process_cannot_set) {
+  auto facts = good_limits();
+  facts.open_files = facts.most_open_files = 512;
+  auto const line = the_line(limit_lines(facts), "open-files");
+  EXPECT_EQ(line.level, Level::note);
+  EXPECT_THAT(line.advice, Not(HasSubstr("Set ulimit")));
+  EXPECT_THAT(line.advice, HasSubstr("The hard limit (ulimit -Hn) is no greater"));
+  EXPECT_THAT(line.advice, HasSubstr("nofile=65536"));
+  facts.most_open_files.reset();  // unlimited
+  EXPECT_THAT(the_line(limit_lines(facts), "open-files").advice, HasSubstr("Set ulimit -n 65536."));
 }
 
 }  // namespace

@@ -23,13 +23,13 @@ struct RowSizes {
   std::int64_t rows;
   std::int64_t columns;
 };
-/// Sizes around those from which rows of half precision take other threads, and numbers of rows
-/// for which a block has one turn, or several.
-constexpr RowSizes kRowSizes[] = {{3, 1},     {700, 7},   {701, 8},   {901, 9},  {17'003, 33},
-                                  {901, 64},  {8500, 72}, {67, 100},  {60, 256}, {61, 257},
-                                  {70, 504},  {71, 512},  {70, 513},  {70, 520}, {3, 1000},
-                                  {70, 1023}, {70, 1024}, {70, 1025}, {5, 1032}, {7, 4097},
-                                  {3, 8184},  {5, 8191},  {5, 8192},  {3, 8193}, {3, 8200}};
+/// Sizes around those from which rows take other threads, and numbers of rows for which a block has
+/// one turn, or several.
+constexpr RowSizes kRowSizes[] = {
+    {3, 1},    {700, 7},  {701, 8},  {901, 9},  {17'003, 33}, {901, 64},   {8500, 72},
+    {67, 100}, {60, 256}, {61, 257}, {70, 504}, {71, 512},    {4225, 513}, {70, 640},
+    {70, 641}, {70, 513}, {70, 520}, {3, 1000}, {70, 1023},   {70, 1024},  {70, 1025},
+    {5, 1032}, {7, 4097}, {3, 8184}, {5, 8191}, {5, 8192},    {3, 8193},   {3, 8200}};
 
 template <class Stream>
 class SoftmaxRowsTest : public KernelTest<Stream> {
@@ -87,17 +87,18 @@ class SoftmaxRowsTest : public KernelTest<Stream> {
                                            : 0.51 / 128;
   }
 
-  template <class T>
+  template <class T, class Input = float>
   void expect_softmax(RowSizes sizes, std::int64_t offset) {
     auto values = this->random.reals(sizes.rows * sizes.columns, -6.0F, 6.0F);
-    auto const input = put<float>(values, offset);
+    auto const input = put<Input>(values, offset);
     auto const output = place<T>(sizes.rows * sizes.columns, offset);
     softmax(this->stream(),
             {.input = input.data(),
              .output = output.data(),
              .rows = sizes.rows,
              .columns = sizes.columns,
-             .dtype = dtype_of<T>});
+             .dtype = dtype_of<T>,
+             .input_dtype = dtype_of<Input>});
     expect_within(values_of(output), probabilities(values, sizes), tolerance<T>());
   }
   template <class T>
@@ -201,6 +202,10 @@ TYPED_TEST(SoftmaxRowsTest, softmaxes_of_any_rows_and_types_agree_with_double) {
     this->template expect_softmax<bfloat16>(sizes, 0);
     this->template expect_softmax<float>(sizes, offset);
     this->template expect_softmax<bfloat16>(sizes, offset);
+    this->template expect_softmax<float16, float16>(sizes, 0);
+    this->template expect_softmax<bfloat16, bfloat16>(sizes, 0);
+    this->template expect_softmax<float16, float16>(sizes, offset);
+    this->template expect_softmax<bfloat16, bfloat16>(sizes, offset);
   }
 }
 
@@ -258,6 +263,46 @@ TYPED_TEST(SoftmaxRowsTest, cross_entropies_of_any_rows_and_types_agree_with_dou
       this->template expect_cross_entropy<bfloat16, bfloat16>(sizes, offset, smoothing);
       this->template expect_cross_entropy<float16, float>(sizes, offset, smoothing);
     }
+  }
+}
+
+TYPED_TEST(SoftmaxRowsTest, lengths_leave_out_columns_of_half_precision_whatever_they_hold) {
+  for (std::int64_t const columns : {3, 8, 33, 512, 1000, 8193}) {
+    SCOPED_TRACE(columns);
+    constexpr std::int64_t kRows = 4;
+    std::vector<std::int64_t> const lengths = {0, 1, columns / 2 + 1, columns + 5};
+    auto const width = static_cast<std::size_t>(columns);
+    auto values = this->random.reals(kRows * columns, -6.0F, 6.0F);
+    std::vector<double> expected(values.size(), 0.0);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      auto const length = static_cast<std::size_t>(std::min(lengths[row], columns));
+      std::fill(values.begin() + static_cast<std::ptrdiff_t>(row * width + length),
+                values.begin() + static_cast<std::ptrdiff_t>((row + 1) * width),
+                std::nanf(""));
+    }
+    auto const input = this->template put<bfloat16>(values, 0);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      double sum = 0;
+      auto const length = static_cast<std::size_t>(std::min(lengths[row], columns));
+      for (std::size_t c = 0; c < length; ++c) {
+        expected[row * width + c] = std::exp(double{values[row * width + c]});
+        sum += expected[row * width + c];
+      }
+      for (std::size_t c = 0; c < length; ++c) {
+        expected[row * width + c] /= sum;
+      }
+    }
+    auto const of_rows = this->upload(lengths);
+    // In place, as inputs and outputs have one type.
+    softmax(this->stream(),
+            {.input = input.data(),
+             .output = input.data(),
+             .rows = kRows,
+             .columns = columns,
+             .lengths = of_rows.data(),
+             .dtype = DType::bfloat16,
+             .input_dtype = DType::bfloat16});
+    expect_within(this->values_of(input), expected, this->template tolerance<bfloat16>());
   }
 }
 

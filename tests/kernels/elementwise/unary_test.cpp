@@ -101,6 +101,14 @@ constexpr UnaryReference kUnaryReferences[] = {
      },
      -6.0F,
      6.0F},
+    {UnaryFunction::sigmoid,
+     [](double x) { return 1 / (1 + std::exp(-x)); },
+     [](double x) {
+       double const y = 1 / (1 + std::exp(-x));
+       return y * (1 - y);
+     },
+     -6.0F,
+     6.0F},
     {UnaryFunction::clamp,
      [](double x) { return std::clamp(x, double{kEpsilon}, double{kLimit}); },
      [](double x) { return x < double{kEpsilon} || x > double{kLimit} ? 0.0 : 1.0; },
@@ -246,6 +254,8 @@ TYPED_TEST(UnaryTest, not_a_number_stays_and_the_edges_are_what_the_functions_pr
   expect_within(this->outputs(UnaryFunction::relu, {-infinity, -0.0F, infinity}),
                 {0, 0, kInfinity});
   expect_within(this->outputs(UnaryFunction::tanh, {-infinity, 100.0F}), {-1, 1});
+  expect_within(this->outputs(UnaryFunction::sigmoid, {-infinity, -1e20F, 1e20F, infinity}),
+                {0, 0, 1, 1});
   expect_within(this->outputs(UnaryFunction::clamp, {-infinity, infinity}),
                 {double{kEpsilon}, double{kLimit}});
   for (auto const function : {UnaryFunction::gelu, UnaryFunction::gelu_tanh, UnaryFunction::silu}) {

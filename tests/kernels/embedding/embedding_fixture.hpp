@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/many.hpp"
 #include "embedding/lookup.hpp"
 #include "kernels/kernel_fixture.hpp"
 
@@ -10,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <type_traits>
 
 namespace msstream::ops::kernels::testing {
 
@@ -156,6 +158,12 @@ struct Found {
 template <class Stream>
 class EmbeddingTest : public KernelTest<Stream> {
  protected:
+  /// Returns `count`, of bags that reach a path of the GPU's kernels, and a quarter of it on the
+  /// host, unless it is at_night().
+  [[nodiscard]] static std::int64_t many_on_gpu(std::int64_t count) {
+    return std::is_same_v<Stream, HostStream> && !msstream::testing::at_night() ? count / 4 : count;
+  }
+
   /// Returns random elements for a lookup's table, which the table's type holds exactly.
   Floats table_of(Lookup const& lookup) {
     return unpacked(packed(this->random.reals(lookup.rows * lookup.width), lookup.table_dtype),

@@ -83,7 +83,7 @@ TYPED_TEST(EmbeddingTest, bags_of_good_ids) {
 // no multiple of those of a group.
 TYPED_TEST(EmbeddingTest, many_bags_of_one_id) {
   for (std::int64_t const width : {16, 128}) {
-    auto const bags = (std::int64_t{1} << 21) / width + 3;
+    auto const bags = this->many_on_gpu(std::int64_t{1} << 21) / width + 3;
     for (std::int64_t const lowest : {-2, 0}) {
       auto const ids = this->random.integers(bags, lowest, 49);
       Integers offsets;
@@ -137,12 +137,13 @@ TYPED_TEST(EmbeddingTest, many_bags_of_a_few_ids) {
   for (std::int64_t const hotness : {2, 3, 7}) {
     for (auto const table : {DType::float32, DType::float16}) {
       for (std::int64_t const lowest : {-2, 0}) {
-        auto lookup = fixed(this->random.integers(50'001 * hotness, lowest, 49), hotness);
+        auto const bags = this->many_on_gpu(50'000) + 1;
+        auto lookup = fixed(this->random.integers(bags * hotness, lowest, 49), hotness);
         lookup.width = table == DType::float32 ? 96 : 192;
         lookup.table_dtype = table;
         lookup.pooling = Pooling::mean;
         lookup.default_id = 7;
-        for (auto const existing : {std::int64_t{0}, std::int64_t{49'990}, lookup.bags}) {
+        for (auto const existing : {std::int64_t{0}, bags - 11, bags}) {
           lookup.existing = existing;
           this->expect_pooled(lookup);
         }

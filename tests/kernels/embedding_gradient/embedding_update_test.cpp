@@ -116,6 +116,19 @@ TYPED_TEST(EmbeddingUpdateTest, takes_all_poolings_weights_and_default_ids) {
   }
 }
 
+TYPED_TEST(EmbeddingUpdateTest, takes_half_precision_gradients) {
+  for (auto const kind : kAllOptimizerKinds) {
+    for (std::int64_t const width : {4, 64, 128, 260}) {
+      auto some = GradientCase::fixed(this->random.integers(6000, -20, 499), 2);
+      some.rows = 500;
+      some.width = width;
+      some.pooling = Pooling::mean;
+      this->template expect_the_same_bits<bfloat16>(kind, DType::bfloat16, some);
+      this->template expect_the_same_bits<float16>(kind, DType::float32, some);
+    }
+  }
+}
+
 TYPED_TEST(EmbeddingUpdateTest, moves_a_hot_row_once) {
   for (auto const kind : kAllOptimizerKinds) {
     auto ids = this->random.integers(40'000, 0, 4'999);

@@ -145,7 +145,7 @@ class JaggedSoftmaxTest : public KernelTest<Stream> {
 TYPED_TEST_SUITE(JaggedSoftmaxTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(JaggedSoftmaxTest, segments_of_any_length_and_any_width) {
-  for (std::int64_t const width : {1, 2, 3, 4, 16, 33, 128}) {
+  for (std::int64_t const width : {1, 2, 3, 4, 5, 16, 17, 33, 65, 128, 130}) {
     for (std::int64_t const spare : {0, 5}) {
       this->expect_both({}, width, spare);
       this->expect_both({7}, width, spare);

@@ -89,6 +89,26 @@ TEST(Fp8, a_scale_maps_the_largest_magnitude_to_the_largest_number) {
   }
 }
 
+TEST(Fp8, a_factor_is_the_product_of_two_inverses) {
+  for (float const left : {0x1p-126F, 2.4e-33F, 0.3F, 1.0F, 7.7F, 7.59e35F}) {
+    for (float const right : {0x1p-126F, 1.9e-30F, 0.7F, 1.0F, 5.9e33F, 7.59e35F}) {
+      auto const factor = fp8_factor(left, right);
+      EXPECT_EQ(factor.times(0.0F), 0.0F);
+      for (float const sum : {0x1p-18F, 1.0F, -3.7F, 1e8F}) {
+        double const exact = double{sum} * left * right;
+        float const found = factor.times(sum);
+        if (std::abs(exact) > std::numeric_limits<float>::max()) {
+          EXPECT_EQ(std::abs(found), std::numeric_limits<float>::infinity());
+        } else {
+          EXPECT_NEAR(found, exact, std::max(std::abs(exact) * 0x1p-22, 0x1p-149))
+              << sum << " * " << left << " * " << right;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(fp8_factor(0.3F, 0.7F).times(3.1F), 3.1F * (0.3F * 0.7F));
+}
+
 template <class Stream>
 class Fp8KernelsTest : public KernelTest<Stream> {
  protected:
@@ -358,6 +378,49 @@ TYPED_TEST(Fp8KernelsTest, products_agree_with_sums_in_double) {
           {rows, columns, inner, kE4m3, kE4m3, Activation::none, true, uses_float16});
       this->template expect_product<float16>(
           {rows, columns, inner, kE5m2, kE4m3, Activation::relu, false, uses_float16});
+    }
+  }
+}
+
+TYPED_TEST(Fp8KernelsTest, matrices_of_huge_and_tiny_numbers_have_the_products_that_floats_hold) {
+  // The largest magnitudes, whose product a float does not hold, are in rows of their own. On CUDA
+  // that needs products of float16: cuBLASLt multiplies the two scales first.
+  constexpr bool kIsHost = std::is_same_v<TypeParam, HostStream>;
+  for (bool const uses_float16 : {!kIsHost, true}) {
+    for (float const scale : {1e30F, 1e-30F}) {
+      constexpr std::int64_t kSize = 32;
+      std::vector<float> of_left(kSize * kSize);
+      std::vector<float> of_right(kSize * kSize);
+      of_left[0] = scale;                          // of row 0
+      of_right[0] = scale > 1.0F ? 1e25F : 1e-8F;  // of row 0; together in column 0
+      of_left[kSize + 1] = scale / 64;
+      of_right[kSize + 1] = of_right[0] / 64;
+      auto const left = this->quantised(of_left, kSize, kSize, Fp8Format::e4m3);
+      auto const right = this->quantised(of_right, kSize, kSize, Fp8Format::e4m3);
+      auto const result = this->floats(kSize * kSize);
+      fp8_product(this->stream(),
+                  {.left = {left.plain.data(), left.scales.data(), Fp8Format::e4m3},
+                   .right = {right.plain.data(), right.scales.data(), Fp8Format::e4m3},
+                   .bias = nullptr,
+                   .result = result.data(),
+                   .rows = kSize,
+                   .columns = kSize,
+                   .inner = kSize,
+                   .uses_float16 = uses_float16});
+      auto const found = this->read(result);
+      for (std::int64_t i = 0; i < kSize * kSize; ++i) {
+        auto const value = found[static_cast<std::size_t>(i)];
+        auto const at = i / kSize == i % kSize ? i / kSize : kSize;
+        double const expected = at < 2
+                                    ? double{of_left[static_cast<std::size_t>(at * kSize + at)]} *
+                                          of_right[static_cast<std::size_t>(at * kSize + at)]
+                                    : 0.0;
+        if (expected > std::numeric_limits<float>::max()) {
+          EXPECT_EQ(value, std::numeric_limits<float>::infinity()) << i;
+        } else {
+          EXPECT_NEAR(value, expected, std::max(expected * 0x1p-20, 0x1p-149)) << i;
+        }
+      }
     }
   }
 }

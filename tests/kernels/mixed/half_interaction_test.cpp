@@ -316,5 +316,39 @@ TYPED_TEST(HalfInteractionTest, unaligned_arrays_and_parts_of_a_batch_give_equal
   EXPECT_TRUE(ends_with(this->bits(gradients.embeddings), this->bits(of_last.embeddings)));
 }
 
+// Samples at the ends of an array, whose neighbours cannot be read with them, and between others.
+TYPED_TEST(HalfInteractionTest, samples_at_the_ends_of_a_batch_equal_those_between) {
+  constexpr std::int64_t kSmall = 7;
+  auto const repeated = [](auto const& values, std::int64_t times) {
+    auto all = values;
+    all.clear();
+    for (std::int64_t i = 0; i < times; ++i) {
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  };
+  struct Large {
+    std::int64_t features;
+    std::int64_t width;
+    std::int64_t times;
+  };
+  for (auto const& [features, width, times] :
+       {Large{26, 128, 90}, Large{3, 8, 600}, Large{31, 33, 90}, Large{40, 24, 90}}) {
+    SCOPED_TRACE(fmt::format("{} x {} x {}", kSmall * times, features, width));
+    auto const small = this->problem({kSmall, features, width});
+    auto large = small;
+    large.sizes.batch *= times;
+    large.dense = repeated(small.dense, times);
+    large.embeddings = repeated(small.embeddings, times);
+    large.output_gradient = repeated(small.output_gradient, times);
+    EXPECT_TRUE(this->bits(this->products(large, {})) ==
+                repeated(this->bits(this->products(small, {})), times));
+    auto const expected = this->gradients(small, {});
+    auto const actual = this->gradients(large, {});
+    EXPECT_TRUE(this->bits(actual.dense) == repeated(this->bits(expected.dense), times));
+    EXPECT_TRUE(this->bits(actual.embeddings) == repeated(this->bits(expected.embeddings), times));
+  }
+}
+
 }  // namespace
 }  // namespace msstream::ops::kernels::testing

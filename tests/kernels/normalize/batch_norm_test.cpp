@@ -21,23 +21,13 @@ struct MatrixSizes {
   std::int64_t rows;
   std::int64_t width;
 };
-/// Sizes of one chunk of rows and of several, with columns that fill a tile and others.
-constexpr MatrixSizes kMatrices[] = {{1, 1},
-                                     {2, 3},
-                                     {31, 32},
-                                     {33, 31},
-                                     {64, 33},
-                                     {65, 1},
-                                     {127, 200},
-                                     {4097, 5},
-                                     {1000, 129},
-                                     {2, 1000},
-                                     {31, 4096},
-                                     {1000, 128},
-                                     {31, 100},
-                                     {8192, 3},
-                                     {8192, 16},
-                                     {20'001, 2}};
+/// Sizes of one chunk of rows and of several, with columns that fill a tile and others, and sizes
+/// for which neighbouring rows are one row of the tiles.
+constexpr MatrixSizes kMatrices[] = {
+    {1, 1},      {2, 3},     {31, 32},    {33, 31},    {64, 33},     {65, 1},
+    {127, 200},  {4097, 5},  {1000, 129}, {2, 1000},   {31, 4096},   {1000, 128},
+    {31, 100},   {8192, 3},  {8192, 16},  {20'001, 2}, {264'001, 1}, {90'005, 3},
+    {52'435, 5}, {9001, 31}, {2100, 129}, {2055, 130}, {127'101, 33}};
 
 /// The statistics of columns in double.
 struct Columns64 {

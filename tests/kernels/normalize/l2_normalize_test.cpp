@@ -19,16 +19,11 @@ namespace {
 using Float64s = std::vector<double>;
 
 /// Rows and widths.
-constexpr std::pair<std::int64_t, std::int64_t> kNormedMatrices[] = {{1, 1},
-                                                                     {2, 3},
-                                                                     {31, 32},
-                                                                     {33, 31},
-                                                                     {8192, 16},
-                                                                     {31, 100},
-                                                                     {127, 128},
-                                                                     {1000, 129},
-                                                                     {2, 1000},
-                                                                     {31, 4096}};
+constexpr std::pair<std::int64_t, std::int64_t> kNormedMatrices[] = {
+    {1, 1},      {2, 3},    {31, 32},     {33, 31},    {8192, 16}, {31, 100},   {127, 128},
+    {1000, 129}, {2, 1000}, {31, 4096},   {70'001, 1}, {701, 5},   {33, 17},    {9001, 33},
+    {61, 63},    {61, 65},  {31, 127},    {5, 255},    {33, 257},  {4300, 513}, {33, 544},
+    {33, 545},   {33, 641}, {5000, 1025}, {3, 8191},   {3, 8192},  {2, 8193},   {2, 20'000}};
 
 template <class Stream>
 class L2NormalizeTest : public KernelTest<Stream> {};
@@ -36,7 +31,8 @@ TYPED_TEST_SUITE(L2NormalizeTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(L2NormalizeTest, rows_divided_by_their_norms_agree_with_double) {
   for (auto const& [rows, width] : kNormedMatrices) {
-    SCOPED_TRACE(fmt::format("{} x {}", rows, width));
+    auto const offset = this->random.integer(0, 3);
+    SCOPED_TRACE(fmt::format("{} x {} from element {}", rows, width, offset));
     auto const count = rows * width;
     auto values = this->random.reals(count);
     // The first row is shorter than epsilon.
@@ -45,13 +41,22 @@ TYPED_TEST(L2NormalizeTest, rows_divided_by_their_norms_agree_with_double) {
     }
     constexpr float kLeastNorm = 1e-3F;
     auto const gradients = this->random.reals(count);
-    auto const input = this->upload(values);
-    auto const gradient = this->upload(gradients);
-    auto const output = this->guarded(count);
-    auto const of_input = this->guarded(count);
-    l2_normalize(this->stream(), {input.data(), output.data(), rows, width, kLeastNorm});
-    l2_normalize_gradient(
-        this->stream(), {input.data(), gradient.data(), of_input.data(), rows, width, kLeastNorm});
+    auto const shifted = [&](std::vector<float> longer) {
+      longer.insert(longer.begin(), static_cast<std::size_t>(offset), 0.0F);
+      return this->upload(longer);
+    };
+    auto const input = shifted(values);
+    auto const gradient = shifted(gradients);
+    auto const output = this->guarded(count, offset);
+    auto const of_input = this->guarded(count, offset);
+    l2_normalize(this->stream(), {input.data() + offset, output.data(), rows, width, kLeastNorm});
+    l2_normalize_gradient(this->stream(),
+                          {input.data() + offset,
+                           gradient.data() + offset,
+                           of_input.data(),
+                           rows,
+                           width,
+                           kLeastNorm});
     Float64s expected;
     Float64s expected_gradient;
     for (std::int64_t r = 0; r < rows; ++r) {

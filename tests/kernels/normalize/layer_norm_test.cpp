@@ -15,7 +15,8 @@ constexpr float kNormEpsilon = 1e-3F;
 /// Widths of rows that take a few lanes, a warp with one to 32 elements per lane, or a block whose
 /// threads add one part of each sum or several.
 constexpr std::int64_t kNormWidths[] = {
-    1, 2, 5, 32, 33, 64, 100, 200, 500, 1024, 1025, 3000, 8192, 8193, 20'000};
+    1,   2,   3,   5,   9,   16,  17,   31,   32,   33,   63,   64,   65,   100,  127,
+    129, 200, 255, 257, 500, 513, 1023, 1024, 1025, 3000, 4097, 8191, 8192, 8193, 20'000};
 
 /// A random layer norm problem and its results in double.
 struct LayerNormCase {
@@ -276,7 +277,7 @@ TYPED_TEST(LayerNormTest, all_gradients_at_once_are_those_computed_one_by_one) {
 }
 
 TYPED_TEST(LayerNormTest, rows_at_any_address_have_the_same_results) {
-  for (std::int64_t const width : {16, 128, 1000, 4096}) {
+  for (std::int64_t const width : {1, 3, 16, 33, 128, 257, 1000, 4096}) {
     SCOPED_TRACE(width);
     constexpr std::int64_t kRows = 67;
     auto const made = this->random_case(kRows, width);

@@ -13,6 +13,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
 namespace msstream::ops::kernels::testing {
 namespace {
@@ -165,6 +167,55 @@ TYPED_TEST(RandomKernelTest, dropout_keeps_what_the_formula_says) {
         auto const i = static_cast<std::size_t>(s * columns + c);
         ASSERT_EQ(found[i], word >= args.threshold ? input[i] * args.scale : 0.0F) << s << ' ' << c;
       }
+    }
+  }
+}
+
+TYPED_TEST(RandomKernelTest, dropout_of_half_precision_drops_and_rounds_as_that_of_floats) {
+  auto const expect_type = [&]<class T>(std::type_identity<T>, std::int64_t columns, int shift) {
+    SCOPED_TRACE(columns);
+    constexpr std::int64_t kSamples = 9;
+    std::vector<float> values;
+    std::vector<T> halves(static_cast<std::size_t>(shift));
+    for (float const value : this->random.reals(kSamples * columns)) {
+      halves.push_back(from_float<T>(value));
+      values.push_back(to_float(halves.back()));
+    }
+    auto const input = this->upload(values);
+    auto const of_floats = this->floats(kSamples * columns);
+    auto const half_input = this->upload(halves);
+    auto const of_halves = this->template poisoned<T>(kSamples * columns + shift);
+    auto const state = this->upload(std::vector<RandomState>{{5, 3}});
+    DropoutArgs args{.input = input.data(),
+                     .output = of_floats.data(),
+                     .samples = kSamples,
+                     .columns = columns,
+                     .first_sample = 7,
+                     .stream = 99,
+                     .threshold = 0x60000000U,
+                     .scale = 1.6F,
+                     .state = state.data(),
+                     .drawn = nullptr};
+    dropout(this->stream(), args);
+    args.input = half_input.data() + shift;
+    args.output = of_halves.data() + shift;
+    args.dtype = dtype_of<T>;
+    dropout(this->stream(), args);
+    auto const expected = this->read(of_floats);
+    auto const found = this->read(of_halves);
+    int dropped = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      auto const value = to_float(found[i + static_cast<std::size_t>(shift)]);
+      ASSERT_EQ(value, to_float(from_float<T>(expected[i]))) << i;
+      dropped += value == 0.0F ? 1 : 0;
+    }
+    EXPECT_GT(dropped, 0);
+    EXPECT_LT(dropped, static_cast<int>(expected.size()));
+  };
+  for (std::int64_t const columns : {5, 64, 129}) {
+    for (int const shift : {0, 1}) {
+      expect_type(std::type_identity<float16>(), columns, shift);
+      expect_type(std::type_identity<bfloat16>(), columns, shift);
     }
   }
 }

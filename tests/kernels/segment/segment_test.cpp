@@ -57,7 +57,7 @@ class SegmentTest : public SegmentKernelTest<Stream> {
 TYPED_TEST_SUITE(SegmentTest, StreamKinds, StreamKindName);
 
 TYPED_TEST(SegmentTest, reduces_random_segments) {
-  for (std::int64_t const width : {1, 3, 4, 16, 33, 128, 200, 1024}) {
+  for (std::int64_t const width : {1, 3, 4, 5, 16, 17, 31, 33, 63, 65, 128, 129, 200, 257, 1024}) {
     for (std::int64_t const segments : {1, 9, 300, 3000}) {
       if (segments * width <= 128 * 3000) {
         this->expect_reduced_in_all_forms(
@@ -91,7 +91,7 @@ TYPED_TEST(SegmentTest, empty_segments_first_middle_last_and_all) {
 }
 
 TYPED_TEST(SegmentTest, one_long_segment_among_short_ones) {
-  for (std::int64_t const width : {1, 3, 16, 64, 130}) {
+  for (std::int64_t const width : {1, 3, 16, 33, 64, 130}) {
     for (std::int64_t const long_length : {15, 16, 17, 64, 65, 255, 256, 257, 2000}) {
       auto lengths = this->random.integers(200, 0, 3);
       lengths[static_cast<std::size_t>(this->random.integer(0, 199))] = long_length;

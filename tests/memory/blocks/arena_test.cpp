@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/blocks/arena.hpp"
 
+#include "base/many.hpp"
 #include "memory/blocks/block_uses.hpp"
 
 #include <msstream/runtime/host.hpp>
@@ -160,7 +161,7 @@ TEST_F(ArenaTest, is_like_a_picture_of_it_after_any_sequence_of_calls) {
   std::mt19937 random(20260111);
   std::vector<Block*> used;
   std::map<order::StreamIndex, std::uint64_t> numbers;
-  for (int step = 0; step < 60'000; ++step) {
+  for (std::uint32_t step = 0; step < msstream::testing::many_at_night(60'000); ++step) {
     provide_spares();
     auto const roll = random() % 100;
     if (roll < 45) {

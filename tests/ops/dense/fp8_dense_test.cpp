@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 namespace msstream::testing {
 namespace {
@@ -158,6 +159,43 @@ TYPED_TEST(Fp8DenseTest, refuses_other_shapes) {
       },
       "dense_fp8",
       "[2, 16, 32]");
+}
+
+TYPED_TEST(Fp8DenseTest, a_weight_that_is_quantised_once_gives_the_same_bits) {
+  for (auto const& [batch, inputs, outputs] : {std::array{32, 16, 16}, {9, 479, 33}, {0, 32, 16}}) {
+    auto const x = this->template operand<bfloat16>({batch, inputs});
+    auto const w = this->template operand<bfloat16>({inputs, outputs});
+    auto const b = this->template operand<bfloat16>({outputs});
+    ops::Fp8Weight const weight(w.tensor);
+    EXPECT_EQ(weight.inputs(), inputs);
+    EXPECT_EQ(weight.outputs(), outputs);
+    for (auto const activation : {Activation::none, Activation::relu, Activation::gelu_tanh}) {
+      auto const expected = to_host(ops::dense_fp8(x.tensor, w.tensor, b.tensor, activation));
+      auto const before = this->device().operation_count();
+      auto const result = ops::dense_fp8(x.tensor, weight, b.tensor, activation);
+      auto const operations = this->device().operation_count() - before;
+      EXPECT_EQ(operations, activation == Activation::gelu_tanh ? 3U : 2U)
+          << "the weight was quantised again";
+      EXPECT_EQ(to_doubles(to_host(result)), to_doubles(expected));
+    }
+  }
+}
+
+TYPED_TEST(Fp8DenseTest, a_quantised_weight_keeps_its_numbers_and_refuses_what_does_not_fit) {
+  auto const x = this->random_tensor({4, 16});
+  auto const w = this->random_tensor({16, 32});
+  auto const b = this->random_tensor({32});
+  ops::Fp8Weight const weight(w);
+  auto const expected = to_host(ops::dense_fp8(x, w, b));
+  copy(w, this->random_tensor({16, 32}));
+  EXPECT_EQ(to_host(ops::dense_fp8(x, weight, b)), expected);
+  for (Shape const& shape : {Shape{15, 32}, {32, 15}, {64}, {2, 16, 16}}) {
+    EXPECT_THROW(ops::Fp8Weight(zeros<float>(this->device(), shape)), std::invalid_argument);
+  }
+  EXPECT_THROW(static_cast<void>(ops::dense_fp8(this->random_tensor({4, 17}), weight, b)),
+               std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(ops::dense_fp8(x, weight, this->random_tensor({16}))),
+               std::invalid_argument);
 }
 
 }  // namespace

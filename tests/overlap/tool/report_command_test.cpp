@@ -3,6 +3,8 @@
 #include "base/run_program.hpp"
 #include "base/temporary_folder.hpp"
 
+#include <msstream/base/version.hpp>
+
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,8 +66,9 @@ class OverlapTool : public ::testing::Test {
     return folder_.write(name, text).string();
   }
   [[nodiscard]] std::string path(std::string_view name) const { return (folder_ / name).string(); }
-  [[nodiscard]] static Ended run(Words const& arguments) {
-    return msstream::testing::run_program(MSSTREAM_OVERLAP_TOOL, arguments);
+  [[nodiscard]] static Ended run(Words const& arguments, Words const& environment = {}) {
+    return msstream::testing::run_program(
+        MSSTREAM_OVERLAP_TOOL, arguments, {.environment = environment});
   }
   /// Expects that the arguments are refused, with a message that has `part`, and nothing is
   /// printed.
@@ -212,6 +215,22 @@ TEST_F(OverlapTool, causes_are_listed_and_explained) {
   expect_refusal({"--explain", "slowness"}, "there is no cause 'slowness'");
   expect_refusal({slow_, "--fail-on", "slowness"}, "there is no cause 'slowness'");
   expect_refusal({slow_, "--fail-on", "any:200%"}, "0.05 or 5%");
+}
+
+TEST_F(OverlapTool, the_version_is_printed_if_the_command_line_asks) {
+  auto const ended = run({"--version"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(ended.out, fmt::format("msstream-overlap {}\n", MSSTREAM_VERSION_STRING));
+  EXPECT_EQ(run({"--version", "no such file"}).out, ended.out);
+  // Variables that a build or another program has set.
+  for (auto const* const variable : {"MSSTREAM_VERSION=0.1.0",
+                                     "MSSTREAM_VERSION=1",
+                                     "MSSTREAM_LIST_CAUSES=1",
+                                     "MSSTREAM_EXPLAIN=copy-engine"}) {
+    auto const report = run({slow_}, {variable});
+    EXPECT_EQ(report.status, 0) << report.err;
+    EXPECT_THAT(report.out, HasSubstr("rank 0")) << variable;
+  }
 }
 
 TEST_F(OverlapTool, mistakes_in_the_arguments_give_status_2) {

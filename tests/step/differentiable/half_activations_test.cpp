@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
 
 namespace msstream::testing {
 namespace {
@@ -94,6 +97,22 @@ TYPED_TEST(HalfActivationsTest, tanh) {
   this->expect_function_of_both([](auto& tape, auto const& x) { return ops::tanh(tape, x); },
                                 [](double x) { return std::tanh(x); },
                                 [](double, double y) { return 1 - y * y; });
+}
+
+TYPED_TEST(HalfActivationsTest, sigmoid) {
+  this->expect_function_of_both([](auto& tape, auto const& x) { return ops::sigmoid(tape, x); },
+                                [](double x) { return 1 / (1 + std::exp(-x)); },
+                                [](double, double y) { return y * (1 - y); });
+}
+
+TYPED_TEST(HalfActivationsTest, clamp) {
+  this->expect_function_of_both(
+      [](auto& tape, auto const& x) { return ops::clamp(tape, x, -1.5F, 2.25F); },
+      [](double x) { return std::clamp(x, -1.5, 2.25); },
+      [](double x, double) { return x < -1.5 || x > 2.25 ? 0.0 : 1.0; });
+  auto const x = this->put(std::vector{bfloat16{}}, {1});
+  GradientTape tape(this->device());
+  EXPECT_THROW(static_cast<void>(ops::clamp(tape, x, 2.0F, 1.0F)), std::invalid_argument);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ def names_of_libraries(package):
     return sorted(name for name in names if re.fullmatch(r"libmsstream\w*\.(a|so[.0-9]*)", name))
 
 
-class Deb(unittest.TestCase):
+class Packing(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -61,6 +61,8 @@ class Deb(unittest.TestCase):
         run("cpack", "-G", "DEB", *options, cwd=self.build / "build", env=self.environment)
         return {field(package, "Package"): package for package in (self.build / "build").glob("*.deb")}
 
+
+class Deb(Packing):
     def expect_no_complaint(self, packages):
         if shutil.which("lintian"):
             run("lintian", "--fail-on", "error,warning", *packages.values())
@@ -119,6 +121,66 @@ class Deb(unittest.TestCase):
                               ("README.md", "CHANGELOG.md", "docs/overlap.md", "examples/quickstart/CMakeLists.txt")}, documents)
         self.assertFalse(any(path.startswith("msstream/") for path in documents))
         self.assertIn("g++ (>= 4:12)", field(packages["libmsstream-dev"], "Recommends"))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "dpkg installs as root")
+class InstalledDeb(Packing):
+    """Installs packages into a folder that stands for a system. What they depend on is not there."""
+
+    def setUp(self):
+        super().setUp()
+        self.system = self.build / "system"
+        for folder in ("updates", "info"):
+            (self.system / "var/lib/dpkg" / folder).mkdir(parents=True)
+        for file in ("status", "available"):
+            (self.system / "var/lib/dpkg" / file).touch()
+
+    def dpkg(self, *arguments):
+        return run("dpkg", f"--root={self.system}", "--force-depends", "--log=/dev/null", "--path-include=/usr/*",
+                   *arguments, env={**self.environment, "DEBIAN_FRONTEND": "noninteractive"})
+
+    def installed(self):
+        """Returns the versions of the packages that are installed, by their names."""
+        lines = self.dpkg("--list").splitlines()
+        return {words[1].split(":")[0]: words[2] for words in map(str.split, lines) if words[0] == "ii"}
+
+    def kept(self, *options):
+        """Returns new packages, which later ones do not replace."""
+        packages = self.pack("-D", "BUILD_SHARED_LIBS=OFF", *options)
+        folder = self.build / f"kept{len(list(self.build.glob('kept*')))}"
+        folder.mkdir()
+        return {name: Path(shutil.copy(package, folder)) for name, package in packages.items()}
+
+    def library(self):
+        (library,) = self.system.rglob("libmsstream.a")
+        return library.read_bytes()
+
+    def test_an_upgrade_replaces_what_is_different_and_removes_what_is_gone(self):
+        old = self.kept("-D", "TEXT=of the old version")
+        new = self.kept("-D", "TEXT=of the next version", "-D", "MSSTREAM_INSTALL_PAGES=OFF",
+                        "-D", "MSSTREAM_DEB_VERSION=0.1.1")  # fmt: skip
+        page = self.system / "usr/share/doc/libmsstream-dev/docs/overlap.md"
+        self.dpkg("--install", *old.values())
+        self.assertEqual(self.installed(), dict.fromkeys(("libmsstream-dev", "msstream-tools"), f"{VERSION}-1"))
+        self.assertTrue(page.exists())
+        self.assertIn(b"of the old version", self.library())
+        self.dpkg("--install", *new.values())
+        self.assertEqual(self.installed(), dict.fromkeys(("libmsstream-dev", "msstream-tools"), "0.1.1-1"))
+        self.assertFalse(page.exists())
+        self.assertIn(b"of the next version", self.library())
+        self.dpkg("--remove", *new)
+        self.assertEqual(self.installed(), {})
+        self.assertEqual([path for path in self.system.rglob("*msstream*") if "var/lib/dpkg" not in str(path)], [])
+
+    def test_each_variant_takes_the_place_of_the_other(self):
+        of_host = self.kept("-D", "TEXT=of the host")
+        of_cuda = self.kept("-D", "TEXT=of CUDA", "-D", "MSSTREAM_CUDA=ON")
+        self.assertEqual(set(of_cuda), {"libmsstream-cuda-dev", "msstream-cuda-tools"})
+        for packages, text in ((of_host, b"of the host"), (of_cuda, b"of CUDA"), (of_host, b"of the host")):
+            self.dpkg("--auto-deconfigure", "--install", *packages.values())
+            self.assertEqual(self.installed(), dict.fromkeys(packages, f"{VERSION}-1"))
+            self.assertIn(text, self.library())
+            self.assertTrue((self.system / "usr/include/msstream/msstream.hpp").exists())
 
 
 if __name__ == "__main__":

@@ -87,15 +87,13 @@ constexpr std::array kHints{
 };
 
 /// The variables of the doctor's own options.
-constexpr std::array<std::string_view, 9> kOwn{"MSSTREAM_DEVICE",
+constexpr std::array<std::string_view, 7> kOwn{"MSSTREAM_DEVICE",
                                                "MSSTREAM_FAIL_ON",
                                                "MSSTREAM_JSON",
-                                               "MSSTREAM_LIST",
                                                "MSSTREAM_PROCESSES",
                                                "MSSTREAM_QUICK",
                                                "MSSTREAM_START_MPS",
-                                               "MSSTREAM_TIME_LIMIT",
-                                               "MSSTREAM_VERSION"};
+                                               "MSSTREAM_TIME_LIMIT"};
 
 Lines msstream_lines(EnvironmentFacts const& facts) {
   Lines lines;

@@ -4,13 +4,13 @@
 #include "doctor/facts/shared_library.hpp"
 #include "doctor/facts/system_files.hpp"
 #include "overlap/record/cupti_files.hpp"
+#include "trace/counter.hpp"
 
 #include <fmt/core.h>
 
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -47,21 +47,59 @@ Line needed_line(std::vector<NeededLibrary> const& needed) {
 
 Line nvtx_line(LibraryFacts const& facts) {
   auto line = line_of("nvtx", "NVTX ranges");
-  auto const& tool = facts.nvtx_injection.empty() ? facts.cuda_injection : facts.nvtx_injection;
-  if (tool.empty()) {
+  auto const& [library, problem] = facts.nvtx_tool;
+  if (!facts.is_cuda_build) {
+    line.value = "none: a build for the host writes no ranges";
+    return library.empty() ? line
+                           : judged(std::move(line),
+                                    Level::note,
+                                    "NVTX_INJECTION64_PATH has no effect on programs of this "
+                                    "build. A build for CUDA writes a range for each operation.");
+  }
+  if (library.empty()) {
     line.value = "no tool attached";
     return line;
   }
-  line.value = "sent to " + tool;
-  if (!facts.nvtx_can_load) {
-    return judged(std::move(line),
-                  Level::note,
-                  "That file does not exist, so that no tool gets the ranges. Correct "
-                  "NVTX_INJECTION64_PATH, or unset it.");
+  if (!problem.empty()) {
+    line.value = "no tool gets them: " + problem;
+    return judged(std::move(line), Level::note, "Correct NVTX_INJECTION64_PATH, or unset it.");
   }
+  line.value = "sent to " + library;
   return judged(std::move(line),
                 Level::note,
                 "A tool is attached: each operation writes a range, and launches take longer.");
+}
+
+Line nvtx_counters_line(LibraryFacts const& facts) {
+  auto line = line_of("nvtx-counters", "NVTX counters");
+  line.value = facts.nvtx_counters ? "built in" : "not built in";
+  return facts.nvtx_counters
+             ? line
+             : judged(std::move(line),
+                      Level::note,
+                      "Profilers get no curves of memory, waits and queued launches. Configure "
+                      "with -DMSSTREAM_NVTX and the folder of the headers of PyPI's wheel "
+                      "nvidia-nvtx, or build with CUDA 13.");
+}
+
+/// Returns a line about the tool that the CUDA driver loads, such as a profiler.
+Line cuda_tool_line(LibraryFacts const& facts) {
+  auto line = line_of("cuda-tool", "tool for calls of CUDA");
+  auto const& [library, problem] = facts.cuda_tool;
+  if (!facts.is_cuda_build) {
+    line.value = "none: a build for the host calls no CUDA";
+    return judged(std::move(line),
+                  Level::note,
+                  "CUDA_INJECTION64_PATH has no effect on programs of this build.");
+  }
+  if (!problem.empty()) {
+    line.value = "none: " + problem;
+    return judged(std::move(line), Level::note, "Correct CUDA_INJECTION64_PATH, or unset it.");
+  }
+  line.value = library;
+  return judged(std::move(line),
+                Level::note,
+                "The driver loads this tool into each program, and launches may take longer.");
 }
 
 Line cupti_line(LibraryFacts const& facts) {
@@ -204,6 +242,20 @@ std::optional<int> try_cupti(SharedLibrary const& library) {
   return code;
 }
 
+/// Loads a tool as a program would: by a path, or by a name that the loader finds. The function is
+/// the one that the tool is started by. It is not called.
+InjectedTool read_tool(std::string library, char const* function) {
+  InjectedTool tool{std::move(library), {}};
+  if (!tool.library.empty()) {
+    SharedLibrary const loaded(tool.library);
+    tool.problem = loaded.problem();
+    if (loaded && loaded.address(function) == nullptr) {
+      tool.problem = fmt::format("{} has no function {}", tool.library, function);
+    }
+  }
+  return tool;
+}
+
 /// Returns the files of CUPTI that the recorder of msstream-overlap tries. A chosen file is the
 /// only one.
 std::vector<std::string> cupti_candidates(std::string const& chosen, int major_of_driver) {
@@ -259,10 +311,15 @@ LibraryFacts read_libraries(Variables const& variables,
       facts.needed.push_back({file, SharedLibrary(file).problem()});
     }
   }
-  facts.nvtx_injection = value_of("NVTX_INJECTION64_PATH");
-  facts.cuda_injection = value_of("CUDA_INJECTION64_PATH");
-  std::error_code ignored;
-  facts.nvtx_can_load = facts.nvtx_injection.empty() || fs::exists(facts.nvtx_injection, ignored);
+  // A build for the host loads no tools, and neither does its doctor.
+  auto const tool_of = [&](char const* variable, char const* function) {
+    auto library = value_of(variable);
+    return facts.is_cuda_build ? read_tool(std::move(library), function)
+                               : InjectedTool{std::move(library), {}};
+  };
+  facts.nvtx_tool = tool_of("NVTX_INJECTION64_PATH", "InitializeInjectionNvtx2");
+  facts.cuda_tool = tool_of("CUDA_INJECTION64_PATH", "InitializeInjection");
+  facts.nvtx_counters = msstream::detail::has_nvtx_counters();
   facts.module_loading = value_of("CUDA_MODULE_LOADING");
 
   SharedLibrary const cupti(
@@ -287,14 +344,19 @@ LibraryFacts read_libraries(Variables const& variables,
 }
 
 Lines library_lines(LibraryFacts const& facts) {
-  Lines lines{nvtx_line(facts),
-              cupti_line(facts),
-              counters_line(facts),
-              loading_line(facts),
-              nccl_line(facts),
-              mpi_line(facts)};
+  Lines lines;
   if (!facts.needed.empty()) {
-    lines.insert(lines.begin(), needed_line(facts.needed));
+    lines.push_back(needed_line(facts.needed));
+  }
+  lines.push_back(nvtx_line(facts));
+  if (facts.is_cuda_build) {
+    lines.push_back(nvtx_counters_line(facts));
+  }
+  if (!facts.cuda_tool.library.empty()) {
+    lines.push_back(cuda_tool_line(facts));
+  }
+  for (auto* const line : {cupti_line, counters_line, loading_line, nccl_line, mpi_line}) {
+    lines.push_back(line(facts));
   }
   return lines;
 }

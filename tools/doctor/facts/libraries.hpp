@@ -17,13 +17,19 @@ struct NeededLibrary {
   std::string problem = {};  ///< why it cannot be loaded; empty if it can
 };
 
+/// A tool that a variable names, and that is loaded into each program.
+struct InjectedTool {
+  std::string library = {};  ///< the value of the variable; empty if it is not set
+  std::string problem = {};  ///< why the library is of no use; empty if it can be loaded
+};
+
 /// Tools that observe the process, and libraries that msstream uses if they are there.
 struct LibraryFacts {
   bool is_cuda_build = false;
   std::vector<NeededLibrary> needed = {};  ///< of the toolkit, in a build for CUDA
-  std::string nvtx_injection = {};         ///< the library that NVTX_INJECTION64_PATH names
-  std::string cuda_injection = {};         ///< the library that CUDA_INJECTION64_PATH names
-  bool nvtx_can_load = true;               ///< the library of nvtx_injection exists
+  InjectedTool nvtx_tool = {};             ///< of NVTX_INJECTION64_PATH: gets NVTX ranges
+  InjectedTool cuda_tool = {};             ///< of CUDA_INJECTION64_PATH: gets calls of CUDA
+  bool nvtx_counters = false;              ///< the build has NVTX's counters
 
   bool has_cupti = false;
   std::string cupti_problem = {};  ///< why CUPTI cannot be loaded
@@ -46,9 +52,10 @@ struct LibraryFacts {
 inline constexpr int kCuptiSuccess = 0;
 inline constexpr int kCuptiManySubscribers = 39;  // CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
 
-/// Reads the libraries. Loads CUPTI, and subscribes for a moment if there is a driver: do it after
-/// measurements. `driver_supports` is the CUDA that the driver supports, such as 13000; 0 without
-/// one. `toolkit` is that of the build; 0 in a build for the host.
+/// Reads the libraries. Loads CUPTI, and subscribes for a moment if there is a driver; a build for
+/// CUDA also loads the tools that variables name: do it after measurements. `driver_supports` is
+/// the CUDA that the driver supports, such as 13000; 0 without one. `toolkit` is that of the build;
+/// 0 in a build for the host.
 [[nodiscard]] LibraryFacts read_libraries(Variables const& variables,
                                           int driver_supports,
                                           int toolkit,

@@ -94,16 +94,21 @@ Line address_line(LimitFacts const& facts) {
 
 Line files_line(LimitFacts const& facts) {
   auto line = count_line("open-files", "open files (ulimit -n)", facts.open_files);
-  if (facts.open_files && *facts.open_files < 1024) {
-    return judged(
-        std::move(line),
-        Level::note,
-        fmt::format("Each rank opens sockets to the others, and each reader its files. "
-                    "Set ulimit -n {}.",
-                    facts.most_open_files ? std::min<std::uint64_t>(*facts.most_open_files, 65'536)
-                                          : 65'536));
+  if (!facts.open_files || *facts.open_files >= 1024) {
+    return line;
   }
-  return line;
+  constexpr std::uint64_t kWanted = 65'536;
+  auto const settable = std::min(facts.most_open_files.value_or(kWanted), kWanted);
+  std::string advice = "Each rank opens sockets to the others, and each reader its files. ";
+  advice += settable > *facts.open_files
+                ? fmt::format("Set ulimit -n {}.", settable)
+                : fmt::format(
+                      "The hard limit (ulimit -Hn) is no greater, so that an administrator "
+                      "must raise it to {}: nofile in /etc/security/limits.conf, "
+                      "LimitNOFILE of systemd, docker --ulimit nofile={}.",
+                      kWanted,
+                      kWanted);
+  return judged(std::move(line), Level::note, std::move(advice));
 }
 
 Line threads_line(LimitFacts const& facts) {

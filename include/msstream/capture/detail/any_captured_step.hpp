@@ -33,7 +33,7 @@ class AnyCapturedStep {
   ~AnyCapturedStep();
 
   order::Position replay(std::source_location issued_at);
-  [[nodiscard]] NativeGraph native() const noexcept;
+  [[nodiscard]] NativeGraph native() const;
 
  private:
   class State;

@@ -57,12 +57,12 @@ namespace detail {
                                  Gates const& gates,
                                  std::source_location issued_at);
 
-[[nodiscard]] Floats dropout(AnyTape& tape,
-                             Floats const& input,
-                             DropoutOptions const& options,
-                             RandomGenerator<AnyRuntime> const& random,
-                             std::string_view name,
-                             std::source_location issued_at);
+[[nodiscard]] AnyTensor dropout(AnyTape& tape,
+                                AnyTensor const& input,
+                                DropoutOptions const& options,
+                                RandomGenerator<AnyRuntime> const& random,
+                                std::string_view name,
+                                std::source_location issued_at);
 [[nodiscard]] Floats dot_interaction(AnyTape& tape,
                                      Floats const& dense,
                                      Floats const& embeddings,
@@ -87,12 +87,12 @@ template <class... Args>
   return mix_experts(args...).output;
 }
 
-[[nodiscard]] inline Floats dropout(NoTape,
-                                    Floats const& input,
-                                    DropoutOptions const& options,
-                                    RandomGenerator<AnyRuntime> const& /*random*/,
-                                    std::string_view /*name*/,
-                                    std::source_location /*issued_at*/) {
+[[nodiscard]] inline AnyTensor dropout(NoTape,
+                                       AnyTensor const& input,
+                                       DropoutOptions const& options,
+                                       RandomGenerator<AnyRuntime> const& /*random*/,
+                                       std::string_view /*name*/,
+                                       std::source_location /*issued_at*/) {
   require_dropout("dropout", input.shape(), options);
   return input;
 }
@@ -207,15 +207,16 @@ template <Runtime R>
 /// std::invalid_argument for a name that was used for the same samples since the generator's last
 /// advance(). With NoTape, and while a
 /// GradientTape::Pause lives, returns the input.
-template <Runtime R, TapeOf<R> Tape>
-[[nodiscard]] Tensor<float, R> dropout(
+template <RealElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> dropout(
     Tape& tape,
-    Tensor<float, R> const& input,
+    Tensor<T, R> const& input,
     DropoutOptions const& options,
     RandomGenerator<R> const& random,
     std::string_view name,
     std::source_location issued_at = std::source_location::current()) {
-  return detail::typed<R>(detail::dropout(tape, input, options, random, name, issued_at));
+  return {msstream::detail::OfKnownType(),
+          detail::dropout(tape, input.any(), options, random, name, issued_at)};
 }
 
 /// Returns ops::dot_interaction(); both inputs get gradients.

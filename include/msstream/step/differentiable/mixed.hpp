@@ -8,6 +8,7 @@
 #include <msstream/ops/dense.hpp>
 #include <msstream/ops/detail/typed.hpp>
 #include <msstream/ops/mixture.hpp>
+#include <msstream/ops/precision.hpp>
 #include <msstream/step/gradient_tape.hpp>
 #include <msstream/step/no_tape.hpp>
 
@@ -90,11 +91,19 @@ template <RealElement T, Runtime R>
                                         std::source_location issued_at);
 
 /// The functions of one element that have a form for half precision.
-enum class HalfFunction : std::uint8_t { relu, gelu, gelu_tanh, silu, tanh };
+enum class HalfFunction : std::uint8_t { relu, gelu, gelu_tanh, silu, tanh, sigmoid, clamp };
+/// Applies a function; `low` and `high` are the bounds of clamp.
 [[nodiscard]] AnyTensor half_function(AnyTape* tape,
                                       HalfFunction function,
                                       AnyTensor const& input,
-                                      std::source_location issued_at);
+                                      std::source_location issued_at,
+                                      float low = 0.0F,
+                                      float high = 0.0F);
+/// `lengths` may be null.
+[[nodiscard]] AnyTensor softmax_halves(AnyTape* tape,
+                                       AnyTensor const& input,
+                                       TensorOf<std::int64_t> const* lengths,
+                                       std::source_location issued_at);
 
 }  // namespace detail
 
@@ -298,5 +307,102 @@ template <HalfElement T, Runtime R, TapeOf<R> Tape>
           detail::half_function(
               detail::tape_or_null(tape), detail::HalfFunction::tanh, input.any(), issued_at)};
 }
+/// Applies sigmoid to each element of a tensor of half precision, computed in float32.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> sigmoid(
+    Tape& tape,
+    Tensor<T, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::half_function(
+              detail::tape_or_null(tape), detail::HalfFunction::sigmoid, input.any(), issued_at)};
+}
+/// Limits each element of a tensor of half precision to [low, high], which are rounded to T. The
+/// gradient is that of the output within the bounds, and 0 beyond them. NaN stays NaN. Throws
+/// std::invalid_argument unless low <= high.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> clamp(Tape& tape,
+                                 Tensor<T, R> const& input,
+                                 float low,
+                                 float high,
+                                 std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::half_function(detail::tape_or_null(tape),
+                                detail::HalfFunction::clamp,
+                                input.any(),
+                                issued_at,
+                                low,
+                                high)};
+}
+
+/// Computes softmax() over the last dimension of a tensor of half precision, in float32, rounded
+/// once, as is its gradient. One launch each. Asynchronous; capture-safe. Throws
+/// std::invalid_argument for a scalar.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> softmax(
+    Tape& tape,
+    Tensor<T, R> const& input,
+    std::source_location issued_at = std::source_location::current()) {
+  return {msstream::detail::OfKnownType(),
+          detail::softmax_halves(detail::tape_or_null(tape), input.any(), nullptr, issued_at)};
+}
+/// Like softmax(tape, input), over the first columns of rows alone, whose number `lengths` says, as
+/// the softmax() of float32 with lengths has it.
+template <HalfElement T, Runtime R, TapeOf<R> Tape>
+[[nodiscard]] Tensor<T, R> softmax(
+    Tape& tape,
+    Tensor<T, R> const& input,
+    Tensor<std::int64_t, R> const& lengths,
+    std::source_location issued_at = std::source_location::current()) {
+  msstream::detail::TensorOf<std::int64_t> const of_rows(lengths);
+  return {msstream::detail::OfKnownType(),
+          detail::softmax_halves(detail::tape_or_null(tape), input.any(), &of_rows, issued_at)};
+}
 
 }  // namespace msstream::ops
+
+namespace msstream {
+
+namespace detail {
+
+/// A precision, and the place of the call that names it.
+struct PrecisionAt {
+  PrecisionAt(Precision chosen,  // NOLINT(google-explicit-constructor): a precision is one
+              std::source_location at = std::source_location::current())
+      : precision(chosen), issued_at(at) {}
+
+  Precision precision;
+  std::source_location issued_at;
+};
+
+}  // namespace detail
+
+/// Returns function(inputs…) in a precision: converts the inputs of float32 to its type, calls the
+/// function with them, and converts its result to float32, each with the tape. In Precision::fp32
+/// nothing is converted. What the function captures, such as weights of layer_norm(), stays as it
+/// is. `function` is generic in the element type of its arguments, and returns a tensor of that
+/// type:
+///
+///     auto const mixed = ms::in_precision(
+///         tape,
+///         ms::Precision::bf16,
+///         [&](auto const& q, auto const& k, auto const& v) { return ops::attention(tape, q, k, v);
+///         }, queries, keys, values);
+///
+/// `tape` is a GradientTape, or no_tape. Each input is converted by a launch of its own.
+/// Asynchronous; capture-safe. Throws what the function throws.
+template <class Tape, class Function, Runtime R, class... Others>
+[[nodiscard]] Tensor<float, R> in_precision(Tape& tape,
+                                            detail::PrecisionAt const& in,
+                                            Function&& function,
+                                            Tensor<float, R> const& first,
+                                            Others const&... others) {
+  return with_precision(in.precision, [&](auto type) {
+    using T = typename decltype(type)::type;
+    auto const output = function(ops::cast<T>(tape, first, in.issued_at),
+                                 ops::cast<T>(tape, others, in.issued_at)...);
+    return ops::cast<float>(tape, output, in.issued_at);
+  });
+}
+
+}  // namespace msstream

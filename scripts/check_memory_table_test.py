@@ -31,7 +31,7 @@ SOURCE = """
 PAGE = """# Memory
 
 <!-- steps: written by scripts/check_memory_table.py --fix -->
-```
+```text drawing
 an allocation
    no wait        1 ready
    at the limit   2 callback > OutOfMemory

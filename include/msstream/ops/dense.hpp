@@ -208,7 +208,9 @@ class Fp8Weight {
                      std::source_location issued_at = std::source_location::current())
       : quantised_(detail::quantised_weight(weight.any(), issued_at)) {}
 
+  /// Returns the number of rows of the weight.
   [[nodiscard]] std::int64_t inputs() const noexcept { return quantised_.inputs; }
+  /// Returns the number of columns of the weight.
   [[nodiscard]] std::int64_t outputs() const noexcept { return quantised_.outputs; }
   [[nodiscard]] detail::QuantisedWeight const& quantised() const noexcept { return quantised_; }
 

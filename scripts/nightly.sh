@@ -284,8 +284,8 @@ long() {
   local program
   preset=host
   configure "${build_packages[@]}" "${example_packages[@]}" "${test_packages[@]}" --
-  build test_train_wdl test_train_ple test_train_dlrm test_train_rerank test_stream test_kernels
-  for program in train_wdl train_ple train_dlrm train_rerank; do
+  build test_train_wdl test_train_ple test_train_branches test_train_dlrm test_train_rerank test_stream test_kernels
+  for program in train_wdl train_ple train_branches train_dlrm train_rerank; do
     MSSTREAM_TEST_ALL=1 "$root/build/host/tests/test_$program" --gtest_brief=1 \
       --gtest_filter='*Bits*:*bits*:*half_batches*:*fp8*:*finds_nothing*-*census*'
   done

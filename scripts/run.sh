@@ -28,6 +28,9 @@ GPU and nvcc, otherwise on the CPU; MSSTREAM_BUILD_PRESET=host|cuda overrides th
 
 A build folder that does not exist yet is made for little time to build, on the CPU: only kernels are fully optimised, and
 --overlap is left out until a program gets it. `cmake --workflow --preset host` builds all of it as users have it.
+build/cuda is made as users have it, but .ci/run leaves it in the hurried form, too slow to measure with: `cmake --preset
+cuda` makes it a build of users again. A program that is run on CUDA, or gets --help, from a hurried build is preceded by
+a line that says so.
 
   scripts/run.sh quickstart
   scripts/run.sh teach_two_streams
@@ -57,14 +60,19 @@ overlap=ON
 # other code less, and reports on overlap are left out unless the program is asked for one.
 if [ "$preset" = host ]; then
   export MSSTREAM_IN_A_HURRY="${MSSTREAM_IN_A_HURRY:-ON}"
-  [[ " $*" == *" --overlap"* ]] || overlap=OFF
+  [[ " $*" == *" --overlap"* || -n ${MSSTREAM_OVERLAP:-} ]] || overlap=OFF
 fi
+cached() { grep -qs "^$1:BOOL=$2" "$folder_of_build/CMakeCache.txt"; }
 # An existing build folder may contain the tests, so its options are kept.
 if [ ! -f "$folder_of_build/build.ninja" ]; then
   configure "${build_packages[@]}" "${example_packages[@]}" -- \
     -D MSSTREAM_BUILD_TESTS=OFF -D MSSTREAM_PROGRAMS_WITH_OVERLAP="$overlap"
-elif [ "$overlap" = ON ] && grep -qs '^MSSTREAM_PROGRAMS_WITH_OVERLAP:BOOL=OFF' "$folder_of_build/CMakeCache.txt"; then
-  configure "${build_packages[@]}" "${example_packages[@]}" --
+elif [ "$overlap" = ON ] && cached MSSTREAM_PROGRAMS_WITH_OVERLAP OFF; then
+  # A preset would build the tests, too.
+  quietly cmake -D MSSTREAM_PROGRAMS_WITH_OVERLAP=ON "$folder_of_build"
 fi
 build "$program"
+if [[ $preset == cuda || " $* " == *" --help "* ]] && cached MSSTREAM_IN_A_HURRY ON; then
+  say "build/$preset is hurried (MSSTREAM_IN_A_HURRY=ON): do not measure with it; cmake --preset $preset makes it a build of users"
+fi
 exec "$folder_of_build/examples/$folder/$program" "$@"

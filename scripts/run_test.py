@@ -19,9 +19,10 @@ echo "$*" >>"$root/calls"
 [ "$1" = --build ] || exit 0
 for target in "$@"; do :; done
 folder=$(cat "$root/folder")
-mkdir -p "$root/build/host/examples/$folder"
-printf '#!/bin/sh\\necho %s "$@"\\n' "$target" >"$root/build/host/examples/$folder/$target"
-chmod +x "$root/build/host/examples/$folder/$target"
+program=$2/examples/$folder/$target
+mkdir -p "$(dirname "$program")"
+printf '#!/bin/sh\\necho %s "$@"\\n' "$target" >"$program"
+chmod +x "$program"
 """
 
 
@@ -47,9 +48,12 @@ class Run(unittest.TestCase):
             (self.root / "bin" / tool).write_text(f"#!/bin/sh\n{line}\n")
             (self.root / "bin" / tool).chmod(0o755)
 
-    def run_script(self, *words, folder="none"):
+    def run_script(self, *words, folder="none", preset="host", **variables):
         (self.root / "folder").write_text(folder)
-        environment = {**os.environ, "MSSTREAM_BUILD_PRESET": "host", "PATH": f"{self.root}/bin:{os.environ['PATH']}"}
+        environment = {**os.environ, "MSSTREAM_BUILD_PRESET": preset, "PATH": f"{self.root}/bin:{os.environ['PATH']}"}
+        for name in ("MSSTREAM_OVERLAP", "MSSTREAM_IN_A_HURRY"):
+            environment.pop(name, None)
+        environment.update(variables)
         return subprocess.run([self.root / "scripts" / words[0], *words[1:]], capture_output=True, text=True,
                               env=environment, check=False)
 
@@ -78,11 +82,12 @@ class Run(unittest.TestCase):
         self.assertEqual(len(configured), 1)
         self.assertIn("MSSTREAM_BUILD_TESTS=OFF", configured[0])
 
-    def configured_with_overlap(self, *words):
+    def configured_with_overlap(self, *words, **variables):
         """Runs a program, and returns whether a build was configured with reports on overlap; None if none was."""
         (self.root / "calls").unlink(missing_ok=True)
-        self.assertEqual(self.run_script("run.sh", "train_ple", *words, folder="train_ple").returncode, 0)
-        values = [re.findall(r"MSSTREAM_PROGRAMS_WITH_OVERLAP=(\w+)", call)[-1] for call in self.calls() if "--preset host" in call]
+        self.assertEqual(self.run_script("run.sh", "train_ple", *words, folder="train_ple", **variables).returncode, 0)
+        values = [re.findall(r"MSSTREAM_PROGRAMS_WITH_OVERLAP=(\w+)", call)[-1] for call in self.calls()
+                  if not call.startswith("--build")]
         return {(): None, ("ON",): True, ("OFF",): False}[tuple(values)]
 
     def test_a_fresh_build_folder_is_made_in_little_time(self):
@@ -91,14 +96,30 @@ class Run(unittest.TestCase):
         self.assertIn("MSSTREAM_IN_A_HURRY=ON", self.calls()[0])
         self.assertIs(self.configured_with_overlap("--overlap", "why.html"), True)
         self.assertIs(self.configured_with_overlap("--overlap=why.html"), True)
+        self.assertIs(self.configured_with_overlap(MSSTREAM_OVERLAP="why.html"), True)
+        self.assertIs(self.configured_with_overlap(MSSTREAM_OVERLAP=""), False)
 
     def test_reports_on_overlap_are_built_when_a_program_is_asked_for_one(self):
         cache = self.root / "build/host/CMakeCache.txt"
         cache.write_text("MSSTREAM_PROGRAMS_WITH_OVERLAP:BOOL=OFF\n")
         self.assertIs(self.configured_with_overlap("--epochs", "2"), None)
-        self.assertIs(self.configured_with_overlap("--overlap", "why.html"), True)
+        for words, variables in ((("--overlap", "why.html"), {}), ((), {"MSSTREAM_OVERLAP": "why.html"})):
+            self.assertIs(self.configured_with_overlap(*words, **variables), True)
+            # A preset would set the other options, and so add the tests.
+            self.assertEqual(self.calls()[0], f"-D MSSTREAM_PROGRAMS_WITH_OVERLAP=ON {self.root.resolve()}/build/host")
         cache.write_text("MSSTREAM_PROGRAMS_WITH_OVERLAP:BOOL=ON\n")
         self.assertIs(self.configured_with_overlap("--overlap", "why.html"), None)
+
+    def test_a_hurried_build_is_named_on_cuda_and_beside_the_help(self):
+        (self.root / "build/cuda").mkdir()
+        (self.root / "build/cuda/build.ninja").touch()
+        for preset, word, hurry, told in (("cuda", "--steps", "ON", 1), ("cuda", "--help", "ON", 1), ("host", "--help", "ON", 1),
+                                          ("host", "--steps", "ON", 0), ("cuda", "--steps", "OFF", 0), ("host", "--help", "OFF", 0)):
+            with self.subTest(preset=preset, word=word, hurry=hurry):
+                (self.root / f"build/{preset}/CMakeCache.txt").write_text(f"MSSTREAM_IN_A_HURRY:BOOL={hurry}\n")
+                done = self.run_script("run.sh", "train_ple", word, folder="train_ple", preset=preset)
+                self.assertEqual((done.returncode, done.stdout), (0, f"train_ple {word}\n"), done.stderr)
+                self.assertEqual(done.stderr.count(f"build/{preset} is hurried"), told, done.stderr)
 
     def test_an_unknown_program_is_named_and_nothing_is_built(self):
         for script in ("run.sh", "train.sh"):

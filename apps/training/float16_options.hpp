@@ -59,14 +59,15 @@ void add_options(cli::Options& options, Float16Options& chosen);
 /// Prints a warning that a metric has no value, to the standard error.
 void print_overflow_of_test(std::string_view message);
 /// Returns value(), that of a metric on held-out rows. If some scores are not finite, which is a
-/// std::invalid_argument, and the loss is scaled, so that an overflow of float16 is expected,
-/// prints a warning and returns null.
+/// std::invalid_argument that says so, and the loss is scaled, so that an overflow of float16 is
+/// expected, prints a warning and returns null.
 template <class Value>
 [[nodiscard]] std::optional<double> value_unless_overflow(bool is_scaled, Value const& value) {
   try {
     return value();
   } catch (std::invalid_argument const& error) {
-    if (!is_scaled) {
+    if (!is_scaled ||
+        std::string_view(error.what()).find(" have scores ") == std::string_view::npos) {
       throw;
     }
     print_overflow_of_test(error.what());

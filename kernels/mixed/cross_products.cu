@@ -47,7 +47,7 @@ template <class... T>
 
 void cross_forward(CudaStream stream, CrossForwardArgs const& args) {
   bool const fuses =
-      fuses_cross_products(stream, CrossStage::gradient, args.shape) &&
+      fuses_cross_products(stream, CrossStage::forward, args.shape) &&
       are_aligned(
           args.hidden, args.up, args.bias, args.first, args.input, args.projected, args.output);
   fuses ? fused_cross_forward(stream, args) : unfused_cross_forward(stream, args);

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -115,6 +116,11 @@ class AnyCapturedStep::State {
     for (auto const& check : captured_.checks) {
       check();
     }
+    // One replay at a time, as far as copies follow it: each counts the writes before and after.
+    std::unique_lock following(following_, std::defer_lock);
+    if (!captured_.followers.empty()) {
+      following.lock();
+    }
     for (auto const& follower : captured_.followers) {
       follower->before_replay(issued_at);
     }
@@ -141,6 +147,12 @@ class AnyCapturedStep::State {
           "precision, which a launch of the graph would not follow; use replay(), or "
           "OptimizerOptions::copies of fp32");
     }
+    // The dependency tracker does not see what a launch of the graph writes.
+    for (auto const& use : captured_.uses) {
+      if (use.mode == AccessMode::write) {
+        use.block->shared_outside.store(true, std::memory_order_relaxed);
+      }
+    }
     return captured_.graph->native();
   }
 
@@ -160,6 +172,7 @@ class AnyCapturedStep::State {
   std::shared_ptr<CaptureMemory> memory_;
   Captured captured_;
   AccessRecord replays_;
+  std::mutex following_;  ///< held from before_replay() to after_replay()
 };
 
 AnyCapturedStep::AnyCapturedStep(AnyDevice const& device,

@@ -40,6 +40,7 @@ struct Part {
   std::int64_t const* counts = nullptr;
   std::int64_t* received = nullptr;
   std::source_location issued_at = {};
+  bool is_captured = false;  ///< whether it is issued in a capture, whose replays run it
 };
 
 /// Returns a text such as "all_reduce of 16 float32 (sum) at train.cpp:31".

@@ -281,6 +281,8 @@ order::Position CommunicatorState::issue(Part const& part, AnyUses const* read, 
       capture->keep_with_graph(std::move(shared));
     }
   }
+  auto own = part;
+  own.is_captured = capture != nullptr;
   auto const position = msstream::detail::issue_on(
       *group_,
       name_of(part.what.kind).data(),  // ends with 0
@@ -288,7 +290,7 @@ order::Position CommunicatorState::issue(Part const& part, AnyUses const* read, 
       &written,
       // By reference: the group has no launch threads, so that this call runs the work.
       WorkRef::native(
-          [&](NativeStream stream) { told_->transport->put(stream, part, told_->transport); }),
+          [&](NativeStream stream) { told_->transport->put(stream, own, told_->transport); }),
       part.issued_at);
   if (capture == nullptr) {
     if (auto const observer = device_.state()->issue_observer.current()) [[unlikely]] {

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -44,7 +45,8 @@ class ProcessPeers final : public PeersOfProcesses {
         timeout_(timeout),
         process_(std::move(process)),
         prefix_(fmt::format(
-            "{}/{}/", key_of(group_, name), process_->next_generation(key_of(group_, name)))) {
+            "{}/{}/", key_of(group_, name), process_->next_generation(key_of(group_, name)))),
+        issued_between_two_(static_cast<std::size_t>(world.size())) {
     set_or_fail(fmt::format("made/{}", rank_), "");
     auto const constructor = fmt::format("{}, in which rank {} waits at {}:{}",
                                          entry_of(name),
@@ -89,6 +91,12 @@ class ProcessPeers final : public PeersOfProcesses {
     std::lock_guard const guard(mutex_);
     ++issued_;
     latest_ = part;
+    if (is_between_two(part.what)) {
+      ++issued_between_two_[static_cast<std::size_t>(part.what.peer)];
+    } else {
+      ++issued_of_all_;
+    }
+    has_captured_ = has_captured_ || part.is_captured;
   }
 
   void look(bool is_in_flight) override {
@@ -172,7 +180,7 @@ class ProcessPeers final : public PeersOfProcesses {
                   : "its process has ended");
   }
   void leave() override {
-    set(fmt::format("left/{}", rank_), "");
+    set(fmt::format("left/{}", rank_), issued_text());
     static_cast<void>(process_->store().set_first(prefix_ + "left", std::to_string(rank_)));
   }
 
@@ -223,18 +231,53 @@ class ProcessPeers final : public PeersOfProcesses {
     rethrow_failure(nullptr);
     throw error;
   }
-  /// Returns a rank that has ended its communicator and that this rank's latest collective needs,
-  /// if there is one. Ranks may leave while others go on sending to each other.
+  /// Returns a rank that has ended its communicator and that a collective in flight needs, if there
+  /// is one: the latest of this rank, or one before it that the other rank has not issued. Ranks
+  /// may leave while others go on sending to each other.
   [[nodiscard]] std::optional<int> left_and_needed() {
+    auto const first = get("left");
+    if (!first) {
+      return std::nullopt;
+    }
     std::unique_lock lock(mutex_);
     auto const peer =
         latest_ && is_between_two(latest_->what) ? std::optional(latest_->what.peer) : std::nullopt;
     lock.unlock();
-    if (peer) {
-      return get(fmt::format("left/{}", *peer)) ? peer : std::nullopt;
+    if (!peer) {
+      return rank_of(*first);
     }
-    auto const left = get("left");
-    return left ? std::optional(rank_of(*left)) : std::nullopt;
+    for (int other = 0; other < size_; ++other) {
+      auto const left = other == rank_ ? std::nullopt : get(fmt::format("left/{}", other));
+      if (left && (other == *peer || has_issued_more_than(other, *left))) {
+        return other;
+      }
+    }
+    return std::nullopt;
+  }
+  /// Returns, for each rank, how many collectives that need it this rank has issued. Returns an
+  /// empty text after a capture: its replays are not counted, and ranks may replay what others
+  /// issue.
+  [[nodiscard]] std::string issued_text() {
+    std::lock_guard const guard(mutex_);
+    std::string text;
+    for (auto const between_two : issued_between_two_) {
+      text += has_captured_ ? "" : fmt::format("{} ", issued_of_all_ + between_two);
+    }
+    return text;
+  }
+  /// Returns whether this rank has issued more collectives that need `other` than `other` has that
+  /// need this rank. `left` is the issued_text() of `other`, which has ended its communicator.
+  [[nodiscard]] bool has_issued_more_than(int other, std::string const& left) {
+    std::istringstream numbers(left);
+    std::uint64_t of_other = 0;
+    for (int rank = 0; rank <= rank_; ++rank) {
+      if (!(numbers >> of_other)) {
+        return false;
+      }
+    }
+    std::lock_guard const guard(mutex_);
+    auto const own = issued_of_all_ + issued_between_two_[static_cast<std::size_t>(other)];
+    return !has_captured_ && own > of_other;
   }
 
   /// Returns the key's value when it has one that begins with `prefix`. Fails with the loss of
@@ -360,6 +403,9 @@ class ProcessPeers final : public PeersOfProcesses {
   std::string why_;
   std::uint64_t issued_ = 0;
   std::optional<Part> latest_;
+  std::uint64_t issued_of_all_ = 0;                ///< collectives of all ranks
+  std::vector<std::uint64_t> issued_between_two_;  ///< those with each other rank
+  bool has_captured_ = false;                      ///< whether any were issued in a capture
 };
 
 }  // namespace

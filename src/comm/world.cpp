@@ -11,6 +11,7 @@
 #include <charconv>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 namespace msstream::comm {
@@ -43,22 +44,28 @@ constexpr LauncherVariables kMpiLaunchers[] = {
 constexpr LauncherVariables kSlurm{
     World::Launch::slurm, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", false};
 
+/// Returns the number that a text is; nothing if it is none.
+[[nodiscard]] std::optional<int> number_in(std::string_view text) {
+  int number = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  bool const is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
 /// Returns the number that a variable holds. Throws std::invalid_argument unless it is within
 /// [least, most].
 [[nodiscard]] int number_of(
     Variables const& variables, char const* variable, int least, int most, std::string_view bound) {
   auto const text = variables(variable);
-  int number = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  require(
-      error == std::errc() && end == text.data() + text.size() && number >= least && number <= most,
-      "{}: expected a number from {} to {}{}, found '{}'",
-      variable,
-      least,
-      most,
-      bound,
-      text);
-  return number;
+  auto const number = number_in(text);
+  require(number && *number >= least && *number <= most,
+          "{}: expected a number from {} to {}{}, found '{}'",
+          variable,
+          least,
+          most,
+          bound,
+          text);
+  return *number;
 }
 
 [[nodiscard]] bool is_set(Variables const& variables, char const* variable) {
@@ -113,44 +120,53 @@ constexpr LauncherVariables kSlurm{
   return is_set(variables, "TORCHELASTIC_RUN_ID") || is_set(variables, "GROUP_RANK");
 }
 
-/// Throws std::invalid_argument if two launchers' ranks and sizes are not the same.
-void require_same(World const& torch, World const& other, LauncherVariables const& of_other) {
-  require(torch.rank() == other.rank() && torch.size() == other.size(),
-          "RANK is {} of WORLD_SIZE {}, but {} is {} of {} {}: expected equal numbers, or the "
-          "variables of one launcher",
-          torch.rank(),
-          torch.size(),
-          of_other.rank,
-          other.rank(),
-          of_other.size,
-          other.size());
-}
-
 /// Throws std::invalid_argument if the rank and size of torchrun's variables are not those of
 /// mpirun's.
 void require_agreement(Variables const& variables,
                        World const& torch,
                        World const& mpi,
                        LauncherVariables const& mpi_variables) {
-  if (!is_by_torchrun(variables) && mpi.size() != 1) {
-    require_same(torch, mpi, mpi_variables);
-  }
+  bool const is_same = torch.rank() == mpi.rank() && torch.size() == mpi.size();
+  require(is_same || is_by_torchrun(variables) || mpi.size() == 1,
+          "RANK is {} of WORLD_SIZE {}, but {} is {} of {} {}: expected equal numbers, or the "
+          "variables of one launcher",
+          torch.rank(),
+          torch.size(),
+          mpi_variables.rank,
+          mpi.rank(),
+          mpi_variables.size,
+          mpi.size());
 }
 
-/// Throws std::invalid_argument if Slurm has started as many tasks as torchrun's variables count,
-/// and this task has another rank by them: a shell has exported one RANK to all tasks. Other
-/// numbers of tasks start launchers of their own, once for each machine. So may task 0, which is
-/// also what a batch script is, whatever number of tasks it has.
+/// Throws std::invalid_argument if torchrun's variables are those of rank 0, Slurm has started as
+/// many tasks as they count, and this task is another one, with another local rank: a shell has
+/// exported one RANK and LOCAL_RANK to all tasks. Else the ranks may be in another order than the
+/// tasks, as if they are counted machine by machine, and tasks dealt out to the machines by turns.
+/// Other numbers of tasks start launchers of their own, once for each machine.
 void require_agreement_with_slurm(Variables const& variables, World const& torch) {
-  bool const is_task = is_set(variables, kSlurm.rank) && is_set(variables, kSlurm.size) &&
-                       is_set(variables, kSlurm.local_rank);
-  if (is_by_torchrun(variables) || !is_task) {
+  auto const task = number_in(variables(kSlurm.rank));
+  auto const tasks = number_in(variables(kSlurm.size));
+  auto const local = number_in(variables(kSlurm.local_rank));
+  // Variables of Slurm that are no numbers of tasks say nothing: those of torchrun suffice.
+  auto const is_task = [&](auto const& number) {
+    return number && tasks && *number >= 0 && *number < *tasks;
+  };
+  if (is_by_torchrun(variables) || !is_task(task) || !is_task(local)) {
     return;
   }
-  auto const task = world_of_launcher(variables, kSlurm);
-  if (task->size() == torch.size() && task->rank() != 0) {
-    require_same(torch, *task, kSlurm);
-  }
+  bool const is_exported =
+      torch.rank() == 0 && *tasks == torch.size() && *task != 0 && *local != torch.local_rank();
+  require(!is_exported,
+          "RANK is 0 of WORLD_SIZE {}, and LOCAL_RANK is {}, but {} is {} of {} {}, and {} is {}: "
+          "expected a RANK and a LOCAL_RANK of each task, or none",
+          torch.size(),
+          torch.local_rank(),
+          kSlurm.rank,
+          *task,
+          kSlurm.size,
+          *tasks,
+          kSlurm.local_rank,
+          *local);
 }
 
 }  // namespace

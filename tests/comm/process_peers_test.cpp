@@ -4,22 +4,19 @@
 #include "comm/part.hpp"
 #include "comm/peers.hpp"
 #include "comm/process_store.hpp"
+#include "comm/raw_connection.hpp"
 #include "comm/world_access.hpp"
 
 #include <msstream/comm/communicator.hpp>
 #include <msstream/comm/world.hpp>
 
 #include <gmock/gmock.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <latch>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -34,189 +31,9 @@ using comm::World;
 using comm::detail::CollectiveKind;
 using comm::detail::Peers;
 using comm::detail::ProcessStore;
-using comm::detail::StoreAddress;
-using comm::detail::TcpStore;
 using comm::detail::TcpStoreServer;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr auto kLong = std::chrono::hours(1);
-constexpr auto kLocal = "127.0.0.1";
-
-TEST(TcpStoreTest, keeps_values_by_their_keys) {
-  TcpStoreServer const server(0);
-  TcpStore one({{kLocal}, server.port()}, 0, kLong);
-  TcpStore two({{kLocal}, server.port()}, 1, kLong);
-  EXPECT_FALSE(one.get("key"));
-  one.set("key", "value");
-  EXPECT_EQ(two.get("key"), "value");
-  two.set("key", std::string(100'000, 'x') + '\0');
-  EXPECT_EQ(one.get("key"), std::string(100'000, 'x') + '\0');
-  EXPECT_EQ(one.set_first("key", "other"), std::string(100'000, 'x') + '\0');
-  EXPECT_EQ(one.set_first("first", "1"), "1");
-  EXPECT_EQ(two.set_first("first", "2"), "1");
-  two.set("empty", "");
-  EXPECT_EQ(one.get("empty"), "");
-  EXPECT_FALSE(one.get("never"));
-}
-
-TEST(TcpStoreTest, threads_share_a_connection) {
-  TcpStoreServer const server(0);
-  TcpStore store({{kLocal}, server.port()}, 0, kLong);
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&store, i] {
-      for (int round = 0; round < 50; ++round) {
-        auto const key = std::to_string(i);
-        store.set(key, key + "/" + std::to_string(round));
-        EXPECT_EQ(store.get(key), key + "/" + std::to_string(round));
-      }
-    });
-  }
-}
-
-TEST(TcpStoreTest, names_host_and_port_if_nobody_listens) {
-  int port = 0;
-  {
-    TcpStoreServer const server(0);
-    port = server.port();
-  }
-  EXPECT_THAT(
-      message_of<std::runtime_error>([&] {
-        TcpStore({{kLocal}, port}, 1, std::chrono::milliseconds(1));
-      }),
-      AllOf(HasSubstr("within 0.001 s: 127.0.0.1:" + std::to_string(port)), HasSubstr("refused")));
-}
-
-TEST(TcpStoreTest, names_the_port_that_is_in_use) {
-  TcpStoreServer const server(0);
-  EXPECT_THAT(
-      message_of<std::runtime_error>([&] { TcpStoreServer const other(server.port()); }),
-      AllOf(HasSubstr("port " + std::to_string(server.port())), HasSubstr("MSSTREAM_COMM_PORT")));
-}
-
-TEST(TcpStoreTest, a_process_takes_the_first_host_that_leads_to_its_store) {
-  TcpStoreServer const server(0, {}, "ours");
-  TcpStore const store({{"no such host", kLocal}, server.port(), "ours"}, 1, kLong);
-  EXPECT_EQ(store.host(), kLocal);
-}
-
-TEST(TcpStoreTest, a_store_refuses_who_does_not_know_its_token) {
-  TcpStoreServer const server(0, {}, "ours");
-  for (auto const* const token : {"theirs", ""}) {
-    EXPECT_THAT(message_of<std::runtime_error>([&] {
-                  TcpStore({{kLocal}, server.port(), token}, 1, std::chrono::milliseconds(1));
-                }),
-                HasSubstr("127.0.0.1:" + std::to_string(server.port())));
-  }
-  TcpStore store({{kLocal}, server.port(), "ours"}, 1, kLong);
-  store.set("key", "value");
-  EXPECT_EQ(store.get("key"), "value");
-}
-
-TEST(TcpStoreTest, tells_that_the_server_has_ended) {
-  auto server = std::make_unique<TcpStoreServer>(0);
-  int const port = server->port();
-  TcpStore store({{kLocal}, port}, 1, kLong);
-  server.reset();
-  EXPECT_THAT(message_of<std::runtime_error>([&] { store.set("key", "value"); }),
-              HasSubstr("127.0.0.1:" + std::to_string(port) + " has ended"));
-}
-
-TEST(TcpStoreTest, refuses_more_than_64_mib_and_stays_connected) {
-  TcpStoreServer const server(0);
-  TcpStore store({{kLocal}, server.port()}, 1, kLong);
-  EXPECT_THAT(
-      message_of<std::length_error>([&] { store.set("key", std::string((1 << 26) + 1, 'x')); }),
-      HasSubstr("'key' has 67108865 bytes; the store of rank 0 takes at most 67108864"));
-  store.set("key", "value");
-  EXPECT_EQ(store.get("key"), "value");
-}
-
-TEST(TcpStoreTest, a_server_that_lingers_serves_its_clients_to_their_end) {
-  auto server = std::make_unique<TcpStoreServer>(0, std::chrono::hours(1));
-  auto store = std::make_unique<TcpStore>(StoreAddress{{kLocal}, server->port()}, 1, kLong);
-  std::jthread const ending([&] { server = nullptr; });
-  constexpr int kRequests = 2000;
-  for (int i = 0; i < kRequests; ++i) {
-    store->set("key", std::to_string(i));
-    EXPECT_EQ(store->get("key"), std::to_string(i));
-  }
-  store = nullptr;
-}
-
-/// A connection to the port of this machine, which is closed without a farewell.
-class RawConnection {
- public:
-  explicit RawConnection(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  }
-  ~RawConnection() { ::close(socket_); }
-  RawConnection(RawConnection const&) = delete;
-  RawConnection& operator=(RawConnection const&) = delete;
-
-  void send(std::string const& bytes) const {
-    EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-  /// Waits for an answer, or the end.
-  void await() const {
-    char byte = 0;
-    static_cast<void>(::recv(socket_, &byte, 1, 0));
-  }
-
- private:
-  int socket_;
-};
-
-/// The bytes by which a client tells its rank.
-std::string hello_of(char rank) {
-  return std::string("mSS1h\0\0\0\1\0\0\0\0", 13) + rank;
-}
-
-TEST(TcpStoreTest, a_client_that_ends_without_farewell_is_gone) {
-  TcpStoreServer const server(0);
-  TcpStore store({{kLocal}, server.port()}, 0, kLong);
-  { TcpStore const orderly({{kLocal}, server.port()}, 2, kLong); }
-  EXPECT_FALSE(store.get(TcpStoreServer::kGone));
-  {
-    RawConnection const killed(server.port());
-    killed.send(hello_of('1'));
-    killed.await();
-  }
-  std::optional<std::string> gone;
-  while (!gone) {  // the server notices the end of a connection by itself
-    gone = store.get(TcpStoreServer::kGone);
-  }
-  EXPECT_EQ(gone, "1");
-  {
-    RawConnection const killed(server.port());
-    killed.send(hello_of('3'));
-    killed.await();
-  }
-  while (gone == "1") {
-    gone = store.get(TcpStoreServer::kGone);
-  }
-  EXPECT_EQ(gone, "1 3");  // others may wait for the second one alone
-}
-
-TEST(TcpStoreTest, a_client_that_sends_something_else_is_cut_off) {
-  TcpStoreServer const server(0);
-  TcpStore store({{kLocal}, server.port()}, 0, kLong);
-  for (auto const& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"),
-                            std::string("mSS1s\xff\xff\xff\xff\0\0\0\0", 13),
-                            std::string("mSS1?\0\0\0\0\0\0\0\0", 13)}) {
-    RawConnection const stranger(server.port());
-    stranger.send(bytes);
-    stranger.await();  // would never return if the server waited for more
-  }
-  store.set("key", "value");
-  EXPECT_EQ(store.get("key"), "value");
-}
 
 /// Ranks that share a store over TCP, as processes do. Each has a ProcessStore of its own.
 class ProcessPeersTest : public ::testing::Test {
@@ -370,19 +187,24 @@ TEST_F(ProcessPeersTest, a_rank_that_has_left_is_lost_to_those_that_need_it) {
   });
 }
 
+constexpr int kLooks = 100;  // far more than those after which a rank that is needed is lost
+
+/// Returns a rank's part of a send to another rank, or of a receive from it.
+comm::detail::Part between(CollectiveKind kind, int peer) {
+  return part(kind, 8, peer);
+}
+
 TEST_F(ProcessPeersTest, a_rank_that_has_left_is_not_lost_to_those_that_need_others) {
-  constexpr int kLooks = 100;  // far more than those after which a rank that is needed is lost
-  auto const between = [](CollectiveKind kind, int peer) {
-    auto own = part(kind);
-    own.what.peer = peer;
-    return own;
-  };
+  std::latch left(kRanks);
   on_all([&](Peers& peers) {
+    peers.announce(part(CollectiveKind::all_reduce));  // which rank 1 has been part of
     if (peers.rank() == 1) {
       peers.leave();
+    }
+    left.arrive_and_wait();
+    if (peers.rank() == 1) {
       return;
     }
-    peers.announce(part(CollectiveKind::all_reduce));  // which rank 1 has been part of
     peers.announce(peers.rank() == 0 ? between(CollectiveKind::send, 2)
                                      : between(CollectiveKind::receive, 0));
     for (int look = 0; look < kLooks; ++look) {
@@ -395,6 +217,65 @@ TEST_F(ProcessPeersTest, a_rank_that_has_left_is_not_lost_to_those_that_need_oth
       EXPECT_EQ(loss_of(peers, true).first, 1);
     }
   });
+}
+
+// The latest collective of both others does not need the rank that has left.
+TEST_F(ProcessPeersTest, a_rank_that_has_left_is_lost_to_any_collective_in_flight_that_needs_it) {
+  for (bool const is_between_two : {false, true}) {
+    std::latch left(kRanks);
+    std::latch looked(kRanks);
+    on_all([&](Peers& peers) {
+      auto const announce_one_that_needs_rank_2 = [&] {
+        if (peers.rank() == 0 && is_between_two) {
+          peers.announce(between(CollectiveKind::send, 2));
+        } else if (peers.rank() == 2 && is_between_two) {
+          peers.announce(between(CollectiveKind::receive, 0));
+        } else if (!is_between_two) {
+          peers.announce(part(CollectiveKind::all_reduce));
+        }
+      };
+      announce_one_that_needs_rank_2();  // which rank 2 is part of, but not of the next one
+      if (peers.rank() == 2) {
+        peers.leave();
+      }
+      left.arrive_and_wait();
+      if (peers.rank() == 0) {
+        announce_one_that_needs_rank_2();
+        peers.announce(between(CollectiveKind::send, 1));
+        for (int look = 0; look < kLooks; ++look) {
+          peers.look(true);
+        }
+        EXPECT_THAT(message_of<PeerLost>([&] { peers.rethrow_failure(nullptr); }),
+                    HasSubstr("rank 2 is lost: it has ended its communicator"))
+            << is_between_two;
+      }
+      looked.arrive_and_wait();
+    });
+  }
+}
+
+// A rank may issue what others replay, and what replays run is not announced.
+TEST_F(ProcessPeersTest, a_rank_that_has_left_after_a_capture_is_not_lost_by_its_count) {
+  for (int const capturing : {0, 2}) {
+    std::latch left(kRanks);
+    on_all([&](Peers& peers) {
+      auto own = part(CollectiveKind::all_reduce);
+      own.is_captured = peers.rank() == capturing;
+      peers.announce(own);
+      if (peers.rank() == 2) {
+        peers.leave();
+      }
+      left.arrive_and_wait();
+      if (peers.rank() == 0) {
+        peers.announce(part(CollectiveKind::all_reduce));  // by a replay on rank 2
+        peers.announce(between(CollectiveKind::send, 1));
+        for (int look = 0; look < kLooks; ++look) {
+          peers.look(true);
+        }
+        EXPECT_FALSE(peers.has_failed()) << capturing;
+      }
+    });
+  }
 }
 
 TEST_F(ProcessPeersTest, a_stall_names_the_rank_with_nothing_in_flight_and_what_all_have_issued) {

@@ -104,17 +104,53 @@ TEST(World, refuses_variables_that_contradict_each_other) {
   EXPECT_EQ(world_of(both(equal, kOpenMpi)).rank(), 2);
 }
 
-// A shell that exports RANK=0 gives it to all tasks of srun.
-TEST(World, refuses_a_rank_that_is_not_that_of_the_task_of_slurm) {
+// A shell that exports RANK=0 and LOCAL_RANK=0 gives them to all tasks of srun.
+TEST(World, refuses_rank_0_on_another_task_of_slurm_with_another_local_rank) {
   auto const of_16 = [](char const* rank) {
     return both(Environment{{"RANK", rank}, {"WORLD_SIZE", "16"}, {"LOCAL_RANK", "0"}}, kSlurm);
   };
-  expect_bad_environment(
-      of_16("0"), "RANK is 0 of WORLD_SIZE 16", "SLURM_PROCID is 6 of SLURM_NTASKS 16");
+  expect_bad_environment(of_16("0"),
+                         "RANK is 0 of WORLD_SIZE 16",
+                         "LOCAL_RANK is 0",
+                         "SLURM_PROCID is 6 of SLURM_NTASKS 16",
+                         "SLURM_LOCALID is 2");
   EXPECT_EQ(world_of(of_16("6")).launch(), World::Launch::torchrun);
+  // Each task has a number of its own: the first on its machine, whatever task that is.
+  EXPECT_EQ(world_of(with(of_16("0"), "SLURM_LOCALID", "0")).rank(), 0);
   // torchrun counts by itself, and so may what a batch script starts, which is task 0 of all.
   EXPECT_EQ(world_of(with(of_16("0"), "GROUP_RANK", "0")).rank(), 0);
   EXPECT_EQ(world_of(with(of_16("3"), "SLURM_PROCID", "0")).rank(), 3);
+}
+
+// `srun -n 8 --distribution=cyclic` deals tasks out to two machines by turns, and the ranks are
+// counted machine by machine: RANK=$((SLURM_NODEID * 4 + SLURM_LOCALID)).
+TEST(World, takes_ranks_in_another_order_than_the_tasks_of_slurm) {
+  for (int task = 0; task < 8; ++task) {
+    int const local = task / 2;
+    int const rank = task % 2 * 4 + local;
+    for (bool const sees_one_gpu : {false, true}) {
+      auto const world = world_of({{"RANK", std::to_string(rank)},
+                                   {"WORLD_SIZE", "8"},
+                                   {"LOCAL_RANK", std::to_string(sees_one_gpu ? 0 : local)},
+                                   {"SLURM_PROCID", std::to_string(task)},
+                                   {"SLURM_NTASKS", "8"},
+                                   {"SLURM_LOCALID", std::to_string(local)}});
+      EXPECT_EQ(world.rank(), rank);
+      EXPECT_EQ(world.launch(), World::Launch::torchrun);
+    }
+  }
+}
+
+TEST(World, needs_no_sound_variables_of_slurm_beside_those_of_torchrun) {
+  auto const all =
+      both(kTorch, {{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "1"}});
+  for (auto const* const variable : {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}) {
+    for (auto const* const bad : {"x", "-1", "9", "4(x2)", "99999999999999999999"}) {
+      EXPECT_EQ(world_of(with(all, variable, bad)).rank(), 5) << variable << "=" << bad;
+      auto const of_rank_0 = with(with(all, "RANK", "0"), "LOCAL_RANK", "1");
+      EXPECT_EQ(world_of(with(with(of_rank_0, "SLURM_LOCALID", "1"), variable, bad)).size(), 8);
+    }
+  }
 }
 
 TEST(World, refuses_variables_without_the_others) {

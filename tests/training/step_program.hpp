@@ -8,6 +8,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -47,20 +49,26 @@ class StepProgramTest : public ProgramTest {
     ASSERT_NE(losses.back(), losses.front()) << "nothing moves";
     OneOf chosen(2);
     for (std::string const groups : {"1", "4", "7"}) {
+      // By day, one and seven groups get the even places, four groups the odd ones: both have eager
+      // and captured ways.
       std::vector<Words> ways;
-      for (std::string const threads : {"none", "shared", "per_group"}) {
-        ways.push_back({"--launch-threads", threads});
-        ways.push_back({"--launch-threads", threads, "--capture"});
+      for (auto const& capture : {Words{}, Words{"--capture"}}) {
+        for (std::string const threads : {"none", "shared", "per_group"}) {
+          ways.push_back(Words{"--launch-threads", threads} + capture);
+        }
       }
       ways.push_back({"--merge-streams", "--no-reduce-waits"});
       ways.push_back({"--capture", "--assignment", "auto"});
       ways.push_back({"--update-each-table"});
+      std::array<int, 2> runs{};  // eager, captured
       for (auto const& way : ways) {
         if (chosen.next()) {
+          ++runs.at(std::ranges::count(way, "--capture") > 0 ? 1 : 0);
           EXPECT_EQ(results_of(small + Words{"--stream-groups", groups} + way), expected)
               << groups << " groups " << ::testing::PrintToString(way);
         }
       }
+      EXPECT_THAT(runs, ::testing::Each(::testing::Gt(0))) << groups << " groups";
     }
   }
 

@@ -104,8 +104,8 @@ template <RealElement T, Runtime R>
 /// Returns the output of cross layers one after the other, each with the output of the layer before
 /// it as its input, and all with the input of the network as `first`. With a tape, the backward of
 /// the network moves fewer bytes than those of its layers, and keeps the gradients of all their
-/// outputs; the gradient of `input` from the layers is rounded to T once. Throws
-/// std::invalid_argument if there is no layer, and what cross_layer() throws.
+/// outputs; the gradient of `input` from the layers is rounded to T once for every three layers.
+/// Throws std::invalid_argument if there is no layer, and what cross_layer() throws.
 template <RealElement T, Runtime R>
 [[nodiscard]] Tensor<T, R> cross_network(
     Tensor<T, R> const& input,

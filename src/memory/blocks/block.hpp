@@ -69,7 +69,7 @@ struct alignas(64) Block : ListLinks {
   /// written. It is then immutable too.
   std::atomic<bool> lost{false};
   /// Whether code outside of msstream has had write access to the block, whose writes are noted
-  /// late or never. Stays true.
+  /// late or never. False again when the block returns to its pool.
   std::atomic<bool> shared_outside{false};
   std::atomic<std::uint32_t> references{0};
   std::atomic<std::uint32_t> captured_reads{0};  ///< references by graphs that copy from the block

@@ -99,6 +99,10 @@ class BlockPool {
         block->lost.store(false, std::memory_order_relaxed);
         note_untracked_reads(*block);
       }
+      if (block->shared_outside.load(std::memory_order_relaxed)) [[unlikely]] {
+        block->shared_outside.store(false,
+                                    std::memory_order_relaxed);  // its owner has let go of it
+      }
       bool const is_large = block->size_class == SizeClass::kNone;
       mark_point_of_return(*block);
       device = caches_.of(block->home).end_use(block);

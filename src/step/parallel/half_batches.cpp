@@ -55,7 +55,7 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
           loss_of_parts(tape.state().device, losses, communicator, options_.reduction, issued_at);
     }
     if (loss) {
-      or_give_up(communicator, [&] { backward_scaled(tape, *loss, scale, issued_at); });
+      backward_scaled(tape, *loss, scale, issued_at);
     }
     buckets.exchange(loss.has_value());
     if (half == 0) {
@@ -64,10 +64,14 @@ Floats AnyHalfBatches::backward(AnyTape& tape,
       buckets.put_on_tape(first);
     }
   };
-  // A half that fails on this rank gives its communicator up, and that of the other half, too: the
-  // other ranks may wait there already.
-  or_give_up(communicators_[1], [&] { run_half(0, communicators_[0]); });
-  or_give_up(communicators_[0], [&] { run_half(1, communicators_[1]); });
+  // A half that fails on this rank gives up the communicators of both: the other ranks may wait in
+  // either.
+  or_give_up(communicators_[0], [&] {
+    or_give_up(communicators_[1], [&] {
+      run_half(0, communicators_[0]);
+      run_half(1, communicators_[1]);
+    });
+  });
   note_scale(tape, scale);
   // To an optimizer, the halves are one backward.
   tape.state().backward_count = 1;

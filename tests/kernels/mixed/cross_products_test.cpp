@@ -2,6 +2,9 @@
 #include "mixed/cross_products.hpp"
 
 #include "kernels/kernel_fixture.hpp"
+#if MSSTREAM_CUDA
+#include "mixed/fused_cross.hpp"
+#endif
 
 #include <fmt/core.h>
 
@@ -29,6 +32,8 @@ constexpr CrossSize kFused[] = {{32'768, 256, 64},
                                 {16'513, 520, 72},
                                 {8'400, 1'000, 512},
                                 {70'000, 120, 16}};
+/// A shape of which only the forward is one kernel.
+constexpr CrossSize kFusedForward{2'051, 1'152, 40};
 
 template <class Stream>
 class CrossProductsTest : public KernelTest<Stream> {
@@ -258,8 +263,38 @@ TYPED_TEST(CrossProductsTest, large_matrices_of_half_precision_agree_with_double
     this->template expect_all<bfloat16>(size, 0);
   }
   this->template expect_all<float16>(kFused[2], 8);
+  this->template expect_all<bfloat16>(kFusedForward, 0);
   this->template expect_all<bfloat16>(kFused[1], 1);  // not aligned to 16 bytes
 }
+
+#if MSSTREAM_CUDA
+// Without it, the tests above would pass on products and passes alone.
+TEST(FusedCrossTest, kernels_are_fused_on_compute_capability_9_0) {
+  if (auto const why = Machine<CudaStream>::why_unavailable(); !why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  Machine<CudaStream> machine;
+  cudaDeviceProp properties{};
+  ASSERT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
+  bool const has_kernels = properties.major == 9 && properties.minor == 0;
+  for (auto const stage : {CrossStage::forward, CrossStage::gradient, CrossStage::last_gradient}) {
+    for (auto const& size : kFused) {
+      for (auto const dtype : {DType::float16, DType::bfloat16}) {
+        EXPECT_EQ(fuses_cross_products(
+                      machine.stream(), stage, {size.rows, size.columns, size.inner, dtype}),
+                  has_kernels)
+            << "is the library compiled for 90?";
+      }
+    }
+  }
+  // The forward is fused from fewer elements on than the gradients.
+  CrossShape const small{2'048, 1'152, 64, DType::bfloat16};
+  EXPECT_EQ(fuses_cross_products(machine.stream(), CrossStage::forward, small), has_kernels);
+  EXPECT_FALSE(fuses_cross_products(machine.stream(), CrossStage::last_gradient, small));
+  CrossShape const wide{2'048, 1'152, 520, DType::bfloat16};
+  EXPECT_FALSE(fuses_cross_products(machine.stream(), CrossStage::forward, wide));
+}
+#endif
 
 TYPED_TEST(CrossProductsTest, products_have_the_same_bits_each_time_and_captured) {
   bool const fuses = !std::is_same_v<TypeParam, HostStream>;

@@ -3,6 +3,7 @@
 // are current, and nowhere else.
 #include "ops/common/half_copies.hpp"
 
+#include "memory/blocks/block.hpp"
 #include "ops/ops_fixture.hpp"
 
 #include <msstream/ops/cast.hpp>
@@ -26,6 +27,7 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace msstream::testing {
@@ -399,6 +401,50 @@ TYPED_TEST(HalfCopiesTest, the_graph_of_a_step_with_copies_is_not_given_away) {
   plain.capture(1);
   EXPECT_THROW((void)copied.captured().native(), std::logic_error);
   EXPECT_NO_THROW((void)plain.captured().native());
+}
+
+TYPED_TEST(HalfCopiesTest, a_parameter_that_a_graph_given_away_writes_has_no_current_copy) {
+  CopiedLayers<TypeParam, bfloat16> model(this->device(), 1, {.copies = Precision::bf16});
+  model.step();
+  auto const values = model.values_for(0);
+  CapturedStep<TypeParam> const writes(this->device(), [&] { copy(model.weight(0), values); });
+  ASSERT_TRUE(model.reads_copy(0));
+  (void)writes.native();  // the tracker sees no launch of it
+  EXPECT_FALSE(model.reads_copy(0));
+  EXPECT_TRUE(model.reads_copy(1));
+  model.step();
+  EXPECT_FALSE(model.reads_copy(0));
+}
+
+TYPED_TEST(HalfCopiesTest, memory_that_was_given_to_others_can_have_copies_when_it_is_used_again) {
+  auto const make = [&] { return this->random_tensor({512, 512}); };
+  void const* first = nullptr;
+  {
+    auto const given = make();
+    detail::await_uses(given.any(), "to_dlpack");
+    first = given.data();
+  }
+  auto const again = make();
+  ASSERT_EQ(again.data(), first);
+  EXPECT_FALSE(again.any().block()->shared_outside);
+}
+
+TYPED_TEST(HalfCopiesTest, threads_replay_a_step_with_copies_at_once) {
+  CopiedLayers<TypeParam, bfloat16> model(this->device(), 1, {.copies = Precision::bf16});
+  model.capture(1);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int replay = 0; replay < 20; ++replay) {
+        model.captured().replay();
+      }
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  EXPECT_TRUE(model.reads_copy(0));
+  model.expect_halves();
 }
 
 TYPED_TEST(HalfCopiesTest, an_unknown_precision_is_refused) {

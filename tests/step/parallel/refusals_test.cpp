@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message_of.hpp"
 #include "comm/ranks.hpp"
+#include "memory/device/device_state.hpp"
+#include "memory/device/issue_observer.hpp"
 
 #include <msstream/msstream.hpp>
 #include <msstream/step/data_parallel.hpp>
@@ -14,9 +16,11 @@
 #include <cstdint>
 #include <functional>
 #include <latch>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msstream::testing {
@@ -166,6 +170,63 @@ TYPED_TEST(Refusals, of_half_a_batch_are_told_at_once) {
         EXPECT_THAT(message_of<comm::PeerLost>([&] { halves.communicator(half).synchronize(); }),
                     lost)
             << "half " << half << ", refused " << refused;
+      }
+      looked.arrive_and_wait();
+    });
+  }
+}
+
+/// Throws when a collective of a communicator has been issued on the device, as if there were no
+/// memory for what follows, from begin() of the device's observers to its end().
+class OutOfMemoryAfter final : public detail::IssueObserver {
+ public:
+  explicit OutOfMemoryAfter(std::string communicator) : communicator_(std::move(communicator)) {}
+
+  void issued(detail::IssuedOperation const& /*operation*/) override {}
+  void was_collective(detail::IssuedCollective const& collective) override {
+    if (collective.communicator == communicator_) {
+      throw OutOfMemory(1, "no memory for 1 byte");
+    }
+  }
+
+ private:
+  std::string communicator_;
+};
+
+// Half 0 has no samples on any rank: its first collective is that of its first bucket, behind its
+// backward. That of half 1 gathers the losses, before its backward.
+TYPED_TEST(Refusals, of_the_exchange_of_half_a_batch_are_told_at_once) {
+  using R = TypeParam;
+  int const ranks = std::min(3, most_ranks<R>());
+  for (auto const* const refused : {"first half", "second half"}) {
+    std::latch made(ranks);
+    std::latch told(ranks);
+    std::latch looked(ranks);
+    on_ranks<R>(ranks, [&](Rank<R> const& rank) {
+      TwoWeights<R> const model(rank.device);
+      HalfBatches<R> const halves(rank.device, model.parameters, rank.world, {.bucket_bytes = 1});
+      made.arrive_and_wait();  // a constructor that issues its broadcasts late would throw
+      GradientTape<R> tape(rank.device);
+      auto const call = [&] {
+        static_cast<void>(halves.backward(tape, [&](int half) {
+          return half == 0 ? std::nullopt : std::optional(model.loss(tape, rank, true));
+        }));
+        halves.communicator(1).synchronize();
+      };
+      auto const lost = AllOf(HasSubstr("rank 1 is lost: "), HasSubstr("no memory for 1 byte"));
+      if (rank.rank() == 1) {
+        auto& observers = rank.device.engine().state()->issue_observer;
+        EXPECT_TRUE(observers.begin(std::make_shared<OutOfMemoryAfter>(refused)));
+        EXPECT_THAT(message_of<OutOfMemory>(call), HasSubstr("no memory for 1 byte"));
+        observers.end();
+      } else {
+        EXPECT_THAT(message_of<comm::PeerLost>(call), lost);
+      }
+      told.arrive_and_wait();
+      for (int half = 0; half < 2 && rank.rank() != 1; ++half) {
+        EXPECT_THAT(message_of<comm::PeerLost>([&] { halves.communicator(half).synchronize(); }),
+                    lost)
+            << "half " << half << ", refused in the " << refused;
       }
       looked.arrive_and_wait();
     });

@@ -38,17 +38,12 @@ __global__ void __launch_bounds__(kBlockThreads)
   place.store(static_cast<T*>(args.sum), total);
 }
 
-template <class... T>
-[[nodiscard]] bool are_aligned(T const*... pointers) {
-  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
-}
-
 }  // namespace
 
 void cross_forward(CudaStream stream, CrossForwardArgs const& args) {
   bool const fuses =
       fuses_cross_products(stream, CrossStage::forward, args.shape) &&
-      are_aligned(
+      quads_fit(
           args.hidden, args.up, args.bias, args.first, args.input, args.projected, args.output);
   fuses ? fused_cross_forward(stream, args) : unfused_cross_forward(stream, args);
 }
@@ -63,18 +58,16 @@ std::size_t cross_gradient_workspace_bytes(CudaStream, CrossGradientArgs const& 
 void cross_gradient(CudaStream stream, CrossGradientArgs const& args) {
   bool const fuses =
       fuses_cross_products(stream, CrossStage::gradient, args.shape) &&
-      are_aligned(args.gradient, args.down, args.added, args.first, args.sum, args.projected);
+      quads_fit(args.gradient, args.down, args.added, args.first, args.sum, args.projected);
   fuses ? fused_cross_gradient(stream, args) : unfused_cross_gradient(stream, args);
 }
 
 void cross_last_gradient(CudaStream stream, CrossLastGradientArgs const& args) {
   bool fuses = fuses_cross_products(stream, CrossStage::last_gradient, args.shape) &&
-               are_aligned(args.gradient, args.down, args.added, args.input_gradient);
+               quads_fit(args.gradient, args.down, args.input_gradient);
   for (auto const& layer : args.layers) {
-    fuses = fuses && are_aligned(layer.output_gradient, layer.projected);
+    fuses = fuses && quads_fit(layer.output_gradient, layer.projected);
   }
-  // The kernel adds the output gradient of its first layer.
-  fuses = fuses && args.added == args.layers[0].output_gradient;
   fuses ? fused_cross_last_gradient(stream, args) : unfused_cross_last_gradient(stream, args);
 }
 
@@ -82,10 +75,9 @@ void cross_sum(CudaStream stream, CrossSumArgs const& args) {
   if (args.count == 0) {
     return;
   }
-  auto const address = [](void const* pointer) { return static_cast<char const*>(pointer); };
-  bool aligned = quads_fit(address(args.sum), address(args.added));
+  bool aligned = quads_fit(args.sum, args.added);
   for (auto const& layer : args.layers) {
-    aligned = aligned && quads_fit(address(layer.output_gradient), address(layer.projected));
+    aligned = aligned && quads_fit(layer.output_gradient, layer.projected);
   }
   with_real_type("cross_sum: a gradient", args.dtype, [&](auto type) {
     using T = typename decltype(type)::type;

@@ -58,18 +58,18 @@ void cross_gradient(CudaStream stream, CrossGradientArgs const& args);
 /// The layers whose gradients one cross_last_gradient() adds up.
 inline constexpr int kMostCrossLayers = 3;
 
-/// Computes input_gradient = gradient · downᵀ, rounded, + added + the sum over the layers of
-/// output_gradient * projected: the gradient of a network's input, which all its layers read.
+/// Computes input_gradient = gradient · downᵀ, rounded, + the output gradient of the first layer +
+/// the sum over the layers of output_gradient * projected: the gradient of a network's input, which
+/// all its layers read, and the first one twice.
 struct CrossLastGradientArgs {
   struct Layer {
     void const* output_gradient;  ///< [rows, columns], or null behind the last layer
     void const* projected;        ///< [rows, columns]
   };
-  void const* gradient;  ///< [rows, inner], of the hidden columns of the first layer
-  void const* down;      ///< [columns, inner], of the first layer
-  void const* added;     ///< [rows, columns]
-  Layer layers[kMostCrossLayers];
-  void* input_gradient;  ///< [rows, columns], no other array
+  void const* gradient;            ///< [rows, inner], of the hidden columns of the first layer
+  void const* down;                ///< [columns, inner], of the first layer
+  Layer layers[kMostCrossLayers];  ///< at least one
+  void* input_gradient;            ///< [rows, columns], no other array
   CrossShape shape;
 };
 void cross_last_gradient(HostStream stream, CrossLastGradientArgs const& args);

@@ -68,7 +68,7 @@ __device__ inline int tile_row(int unit, int row) {
   return unit / 2 * 64 + row / 8 * 16 + unit % 2 * 8 + row % 8;
 }
 
-/// The elementwise step, by kCombineWarps warps. A warp takes a unit of a tile in two steps of two
+/// The elementwise step, by kWarps warps. A warp takes a unit of a tile in two steps of two
 /// rows, a lane 8 columns of one of them. The operands of a step in global memory are requested
 /// kAhead steps before it.
 template <class T, CrossStage Stage>

@@ -70,7 +70,7 @@ template <class Stream>
 void unfused_cross_last_gradient(Stream stream, CrossLastGradientArgs const& args) {
   unfused_cross_product(stream, args.gradient, args.down, nullptr, args.input_gradient, args.shape);
   CrossSumArgs sum{.sum = args.input_gradient,
-                   .added = args.added,
+                   .added = args.layers[0].output_gradient,
                    .layers = {},
                    .count = args.shape.rows * args.shape.columns,
                    .dtype = args.shape.dtype};

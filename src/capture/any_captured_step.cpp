@@ -143,8 +143,7 @@ class AnyCapturedStep::State {
     if (!captured_.followers.empty()) {
       throw std::logic_error(
           "CapturedStep::native: the step uses copies of parameters that an optimizer keeps in "
-          "half "
-          "precision, which a launch of the graph would not follow; use replay(), or "
+          "half precision, which a launch of the graph would not follow; use replay(), or "
           "OptimizerOptions::copies of fp32");
     }
     // The dependency tracker does not see what a launch of the graph writes.

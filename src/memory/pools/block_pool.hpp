@@ -100,8 +100,8 @@ class BlockPool {
         note_untracked_reads(*block);
       }
       if (block->shared_outside.load(std::memory_order_relaxed)) [[unlikely]] {
-        block->shared_outside.store(false,
-                                    std::memory_order_relaxed);  // its owner has let go of it
+        // Code outside has let go of the block.
+        block->shared_outside.store(false, std::memory_order_relaxed);
       }
       bool const is_large = block->size_class == SizeClass::kNone;
       mark_point_of_return(*block);

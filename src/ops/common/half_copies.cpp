@@ -9,6 +9,8 @@
 #include <msstream/tensor/issue.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <unordered_map>
 
 namespace msstream::ops::detail {
@@ -86,7 +88,7 @@ class FollowingCopies final : public ReplayFollower {
 namespace {
 
 /// The copies of the process by the memory of their tensors, and what follows the open captures.
-/// Thread-safe.
+/// Thread-safe; layers that different stream groups issue seldom wait for the same lock.
 class AllCopies {
  public:
   static AllCopies& of_process() {
@@ -95,21 +97,27 @@ class AllCopies {
   }
 
   void add(HalfCopy* copy) {
-    std::lock_guard const guard(mutex_);
-    copies_[&*copy->original().block()].push_back(copy);
+    auto const* const block = &*copy->original().block();
+    auto& shard = shard_of(block);
+    std::lock_guard const guard(shard.mutex);
+    shard.copies[block].push_back(copy);
   }
   void remove(HalfCopy const* copy) noexcept {
-    std::lock_guard const guard(mutex_);
-    auto const held = copies_.find(&*copy->original().block());
-    if (held != copies_.end() && std::erase(held->second, copy) > 0 && held->second.empty()) {
-      copies_.erase(held);
+    auto const* const block = &*copy->original().block();
+    auto& shard = shard_of(block);
+    std::lock_guard const guard(shard.mutex);
+    auto const held = shard.copies.find(block);
+    if (held != shard.copies.end() && std::erase(held->second, copy) > 0 && held->second.empty()) {
+      shard.copies.erase(held);
     }
   }
   /// Returns the copy of a tensor that was made last, or null.
   [[nodiscard]] std::shared_ptr<HalfCopy> find(AnyTensor const& tensor, DType dtype) {
-    std::lock_guard const guard(mutex_);
-    auto const held = copies_.find(&*tensor.block());
-    if (held == copies_.end()) {
+    auto const* const block = &*tensor.block();
+    auto& shard = shard_of(block);
+    std::lock_guard const guard(shard.mutex);
+    auto const held = shard.copies.find(block);
+    if (held == shard.copies.end()) {
       return nullptr;
     }
     auto const& copies = held->second;
@@ -135,8 +143,21 @@ class AllCopies {
   }
 
  private:
-  std::mutex mutex_;
-  std::unordered_map<memory::Block const*, std::vector<HalfCopy*>> copies_;
+  struct alignas(64) Shard {
+    std::mutex mutex;
+    std::unordered_map<memory::Block const*, std::vector<HalfCopy*>> copies;
+  };
+
+  [[nodiscard]] Shard& shard_of(memory::Block const* block) noexcept {
+    constexpr std::uint64_t kGoldenRatio = 0x9E37'79B9'7F4A'7C15;  // spreads neighbouring addresses
+    constexpr int kIndexBits = 6;
+    static_assert(kShards == 1 << kIndexBits);
+    return shards_[reinterpret_cast<std::uintptr_t>(block) * kGoldenRatio >> (64 - kIndexBits)];
+  }
+
+  static constexpr std::size_t kShards = 64;
+  std::array<Shard, kShards> shards_;
+  std::mutex mutex_;  ///< of `following_`
   std::unordered_map<std::uint64_t, std::weak_ptr<FollowingCopies>> following_;
 };
 

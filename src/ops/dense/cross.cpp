@@ -234,7 +234,6 @@ struct InputGradient {
   constexpr std::size_t kAtOnce = kernels::kMostCrossLayers;
   kernels::CrossLastGradientArgs args{.gradient = hidden.data(),
                                       .down = layers.front().down.data(),
-                                      .added = nearest.data(),
                                       .layers = {},
                                       .input_gradient = gradient.data(),
                                       .shape = shape_of(nearest, layers.front().hidden)};

@@ -199,7 +199,9 @@ class Optimizer<detail::AnyRuntime>::State {
                               tape.gradient(parameter.weight, issued_at),
                               parameter.state,
                               parameter.group});
-        copies.push_back(parameter.copy);
+        if (options_.copies != Precision::fp32) {
+          copies.push_back(parameter.copy);
+        }
         if (norm_.is_used()) {
           judged.shared.push_back(
               {parameters.back().gradient, 1, clip_value_of(rules_.dense(), parameter.group)});

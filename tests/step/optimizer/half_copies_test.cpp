@@ -429,6 +429,7 @@ TYPED_TEST(HalfCopiesTest, memory_that_was_given_to_others_can_have_copies_when_
   EXPECT_FALSE(again.any().block()->shared_outside);
 }
 
+// Without the lock around a replay, the thread sanitizer finds its count of writes shared.
 TYPED_TEST(HalfCopiesTest, threads_replay_a_step_with_copies_at_once) {
   CopiedLayers<TypeParam, bfloat16> model(this->device(), 1, {.copies = Precision::bf16});
   model.capture(1);

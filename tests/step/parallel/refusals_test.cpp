@@ -165,7 +165,8 @@ TYPED_TEST(Refusals, of_half_a_batch_are_told_at_once) {
         EXPECT_THAT(message_of<comm::PeerLost>(call), lost);
       }
       told.arrive_and_wait();
-      // Of either half: nobody waits for collectives of the other one, which rank 1 does not issue.
+      // In either half of a batch: no rank waits for collectives of the other half, which rank 1
+      // does not issue.
       for (int half = 0; half < 2 && rank.rank() != 1; ++half) {
         EXPECT_THAT(message_of<comm::PeerLost>([&] { halves.communicator(half).synchronize(); }),
                     lost)
